@@ -14,7 +14,7 @@ from tensorly_smp._support.checks import (
     checked_entries,
     checked_flag,
     checked_integer,
-    is_real,
+    checked_real,
     real_numbers,
     spawn_generators,
 )
@@ -145,25 +145,17 @@ class TrueMixture(MixtureDensity):
 
     def __init__(self, weights: ArrayLike, standard: Any, loc: ArrayLike, scale: ArrayLike) -> None:
         if not all(callable(getattr(standard, name, None)) for name in ("logpdf", "cdf", "sf", "ppf", "rvs")):
-            raise InvalidTypeError(
-                f"standard is {type(standard).__name__}; expected a frozen continuous distribution such as "
-                "scipy.stats.norm()."
-            )
+            expected = "expected a frozen continuous distribution such as scipy.stats.norm()"
+            raise InvalidTypeError(f"standard is {type(standard).__name__}; {expected}.")
         shares = _finite_array(weights, "weights", 1)
         shifts = _finite_array(loc, "loc", 3)
         factors = _finite_array(scale, "scale", 3)
         if shifts.shape != factors.shape or shifts.shape[1] != len(shares) or shifts.size == 0:
-            raise InvalidInputError(
-                f"weights {shares.shape}, loc {shifts.shape} and scale {factors.shape} disagree; expected (rank,) and "
-                "twice (n_variables, rank, n_parts), none of them empty."
-            )
-        if (shares <= 0).any() or abs(shares.sum() - 1) > 1e-9:
-            raise InvalidInputError(
-                f"weights have minimum {shares.min():.3g} and sum {shares.sum():.12g}; expected positive numbers that "
-                "sum to one."
-            )
-        if (factors <= 0).any():
-            raise InvalidInputError(f"scale has minimum {factors.min():.3g}; expected positive numbers.")
+            words = f"weights {shares.shape}, loc {shifts.shape} and scale {factors.shape} disagree"
+            raise InvalidInputError(f"{words}; expected (rank,) and twice (n_variables, rank, n_parts), none empty.")
+        if shares.min() <= 0 or factors.min() <= 0 or abs(shares.sum() - 1) > 1e-9:
+            words = f"weights have minimum {shares.min():.3g} and sum {shares.sum():.12g}, scale {factors.min():.3g}"
+            raise InvalidInputError(f"{words}; expected positive numbers, and weights that sum to one.")
         for name, value in (("standard", standard), ("loc", shifts), ("scale", factors)):
             object.__setattr__(self, name, value)
         conditionals = tuple(BlendConditionals(standard, *each) for each in zip(shifts, factors, strict=True))
@@ -223,9 +215,7 @@ class TrueMixture(MixtureDensity):
         """
         edges = real_numbers(edges, "edges")
         if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
-            raise InvalidInputError(
-                f"edges have shape {edges.shape}; expected at least two numbers in strictly increasing order."
-            )
+            raise InvalidInputError(f"edges are {shown(edges)}; expected at least two numbers, strictly increasing.")
         if checked_flag(catch_tails, "catch_tails"):
             edges[[0, -1]] = -np.inf, np.inf
         n = variable_position(variable, self.variables)
@@ -264,9 +254,7 @@ class TrueMixture(MixtureDensity):
         if not isinstance(binning, Binning):
             raise InvalidTypeError(f"binning is {type(binning).__name__}; expected a Binning.")
         if binning.n_variables != self.n_variables:
-            raise InvalidInputError(
-                f"binning has {binning.n_variables} variables; expected {self.n_variables}, as the mixture has."
-            )
+            raise InvalidInputError(f"binning has {binning.n_variables} variables; expected {self.n_variables}.")
         factors = tuple(self.bin_probabilities(edges, variable) for variable, edges in enumerate(binning.edges))
         return MixtureFactors(weights=self.weights.copy(), factors=factors, binning=binning)
 
@@ -278,10 +266,8 @@ class TrueMixture(MixtureDensity):
 def _finite_array(values: ArrayLike, name: str, n_axes: int) -> np.ndarray:
     array = real_numbers(values, name)
     if array.ndim != n_axes or not np.isfinite(array).all():
-        raise InvalidInputError(
-            f"{name} has shape {array.shape} and {np.sum(~np.isfinite(array))} values that are NaN or infinite; "
-            f"expected {n_axes} axes and finite numbers."
-        )
+        words = f"{name} has shape {array.shape} and {np.sum(~np.isfinite(array))} values that are NaN or infinite"
+        raise InvalidInputError(f"{words}; expected {n_axes} axes and finite numbers.")
     array.setflags(write=False)
     return array
 
@@ -399,9 +385,7 @@ def make_smooth_mixture(
     truth_rng, sample_rng, missing_rng = spawn_generators(random_state, 3)
     mixture = _draw_mixture(kind, n_variables, n_components, truth_rng)
     X, labels = mixture.sample(n_samples, sample_rng)
-    if not is_real(missing) or not 0 <= missing < 1:
-        raise InvalidInputError(f"missing is {shown(missing)}; expected a share from 0 up to but not including 1.")
-    if missing:
+    if checked_real(missing, "missing", 0.0, 1.0):
         X[_missing_pattern(X.shape, missing, missing_rng)] = np.nan
     return SmoothMixtureSample(X, labels, mixture)
 

@@ -11,8 +11,8 @@ import xarray as xr
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
-from tensorly_smp._support.checks import RandomState, is_integer, unmasked_rows
-from tensorly_smp._support.representations import reason, shown
+from tensorly_smp._support.checks import RandomState, checked_integer, unmasked_rows
+from tensorly_smp._support.representations import reason
 from tensorly_smp.datasets import TrueMixture
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
@@ -68,14 +68,11 @@ def clustering_accuracy(labels_true: ArrayLike, labels_pred: ArrayLike) -> float
     n_true = len(true_labels)
     n_predicted = len(predicted_labels)
     if len(true) != len(predicted):
-        raise InvalidInputError(
-            f"labels_true has {len(true)} and labels_pred {len(predicted)} labels; expected as many."
-        )
+        words = f"labels_true has {len(true)} and labels_pred {len(predicted)} labels"
+        raise InvalidInputError(f"{words}; expected as many.")
     if n_true * n_predicted > _MAX_TABLE_CELLS:
-        raise SizeLimitError(
-            f"labels_true has {n_true} and labels_pred {n_predicted} distinct labels; expected two clusterings. "
-            "Values such as posteriors must be turned into labels first."
-        )
+        words = f"labels_true has {n_true} and labels_pred {n_predicted} distinct labels"
+        raise SizeLimitError(f"{words}; expected two clusterings. Turn values such as posteriors into labels first.")
     pairs = np.bincount(true * n_predicted + predicted, minlength=n_true * n_predicted)
     table = pairs.reshape(n_true, n_predicted)
     matched = linear_sum_assignment(table, maximize=True)
@@ -104,9 +101,9 @@ def match_components(estimated: Any, true: Any) -> np.ndarray:
     Raises
     ------
     InvalidInputError
-        Different variables or bins, or no binning for a `TrueMixture`.
+        Different variables or bins.
     InvalidTypeError
-        Anything else than the kinds above.
+        Anything else than the kinds above, or no binning for a `TrueMixture`.
 
     Notes
     -----
@@ -166,10 +163,8 @@ def factor_error(estimated: Any, true: Any) -> float:
     """
     found, reference = _factor_pair(estimated, true)
     if len(found.weights) != len(reference.weights):
-        raise InvalidInputError(
-            f"estimated has {len(found.weights)} components and true has {len(reference.weights)}; expected as many. "
-            "match_components pairs those that have a partner."
-        )
+        words = f"estimated has {len(found.weights)} components and true has {len(reference.weights)}"
+        raise InvalidInputError(f"{words}; expected as many. match_components pairs those that have a partner.")
     distances = _component_distances(found, reference)
     size = sum(float(np.sum(np.square(array))) for array in (reference.weights, *reference.factors))
     return float(np.sqrt(distances[linear_sum_assignment(distances)].sum() / size))
@@ -250,26 +245,21 @@ def kl_divergence_mc(
     for name, density in (("true", true), ("learned", learned)):
         evaluations.append(getattr(density, "logpdf", None) or getattr(density, "score_samples", None))
         if not callable(evaluations[-1]):
-            raise InvalidTypeError(
-                f"{name} is {type(density).__name__}; expected an object with logpdf or score_samples."
-            )
+            expected = "expected an object with logpdf or score_samples"
+            raise InvalidTypeError(f"{name} is {type(density).__name__}; {expected}.")
     if X is None:
         X = _draw(true, n_samples, random_state)
     log_true, log_learned = (np.atleast_1d(np.asarray(evaluate(X), dtype=float)) for evaluate in evaluations)
     if log_true.shape != log_learned.shape or len(log_true) < 2:
-        raise InvalidInputError(
-            f"true and learned give log densities of shapes {log_true.shape} and {log_learned.shape}; expected one "
-            "number for each of at least two samples."
-        )
+        words = f"true and learned give log densities of shapes {log_true.shape} and {log_learned.shape}"
+        raise InvalidInputError(f"{words}; expected one number for each of at least two samples.")
     for name, values in (("true", log_true), ("learned", log_learned)):
-        if n_zero := int(np.isneginf(values).sum()):
-            raise InvalidInputError(
-                f"The {name} density is zero at {n_zero} of {len(values)} samples, so the divergence "
-                f"{'is infinite' if name == 'learned' else 'does not exist: these are not samples of it'}. "
-                "A density with unbounded support (a small smooth background) is needed."
-            )
         if not np.isfinite(values).all():
-            raise InvalidInputError(f"The {name} log density is NaN or infinite at some samples; expected numbers.")
+            n_zero = np.isneginf(values).sum()
+            raise InvalidInputError(
+                f"The {name} density is zero at {n_zero} of {len(values)} samples, or its logarithm is no number; "
+                "expected finite ones. A zero of the learned density makes the divergence infinite: add a background."
+            )
     differences = log_true - log_learned
     n_used = len(differences)
     unit = max(float(np.abs(differences).max()), 1.0)
@@ -296,42 +286,24 @@ def label_codes(labels: Any, name: str) -> tuple[np.ndarray, list[Any]]:
 
 def _factor_pair(estimated: Any, true: Any) -> tuple[MixtureFactors, MixtureFactors]:
     """NumPy factors of both, checked to have the same variables and bins."""
-    found = _unwrap(estimated, "estimated")
-    reference = _unwrap(true, "true")
-    if isinstance(reference, TrueMixture):
-        reference = _discretize(reference, found)
-    if isinstance(found, TrueMixture):
-        found = _discretize(found, reference)
-    found = found.to_numpy()
-    reference = reference.to_numpy()
+    given = {"estimated": estimated, "true": true}
+    known = {name: getattr(each, "factors", each) for name, each in given.items()}
+    known |= {name: each for name, each in given.items() if isinstance(each, MixtureFactors)}
+    binnings = [each.binning for each in known.values() if isinstance(each, MixtureFactors) and each.binning]
+    for name, each in given.items():
+        if isinstance(each, TrueMixture) and binnings:
+            known[name] = each.factors(binnings[0])
+        if not isinstance(known[name], MixtureFactors):
+            raise InvalidTypeError(
+                f"{name} is {type(each).__name__}; expected MixtureFactors (of a GevdStart its start), "
+                "a solution that has them, or a TrueMixture beside factors that know their binning."
+            )
+    found, reference = (known[name].to_numpy() for name in given)
     sizes = [tuple(len(factor) for factor in side.factors) for side in (found, reference)]
     if sizes[0] != sizes[1]:
-        raise InvalidInputError(
-            f"estimated has numbers of bins {sizes[0]} and true {sizes[1]}; expected the same variables and bins."
-        )
+        words = f"estimated has numbers of bins {sizes[0]} and true {sizes[1]}"
+        raise InvalidInputError(f"{words}; expected the same variables and bins.")
     return found, reference
-
-
-def _unwrap(subject: Any, name: str) -> MixtureFactors | TrueMixture:
-    if isinstance(subject, MixtureFactors | TrueMixture):
-        return subject
-    inner = getattr(subject, "factors", None)
-    if isinstance(inner, MixtureFactors):
-        return inner
-    raise InvalidTypeError(
-        f"{name} is {type(subject).__name__}; expected MixtureFactors (of gevd_start the start, not its .factors), a "
-        "solution that has them, or TrueMixture."
-    )
-
-
-def _discretize(mixture: TrueMixture, other: MixtureFactors | TrueMixture) -> MixtureFactors:
-    binning = getattr(other, "binning", None)
-    if binning is None:
-        raise InvalidInputError(
-            "A TrueMixture was given and the other side has no binning to discretize it with; expected factors that "
-            "know their binning. TrueMixture.factors(binning) gives the true factors for one."
-        )
-    return mixture.factors(binning)
 
 
 def _component_distances(found: MixtureFactors, reference: MixtureFactors) -> np.ndarray:
@@ -345,16 +317,11 @@ def _component_distances(found: MixtureFactors, reference: MixtureFactors) -> np
 
 def _draw(density: Any, n_samples: Any, random_state: RandomState) -> Any:
     """Samples of a density that has ``sample`` (this package, scikit-learn) or ``rvs`` (SciPy)."""
-    if not is_integer(n_samples) or n_samples < 2:
-        raise InvalidInputError(f"n_samples is {shown(n_samples)}; expected an integer of at least 2.")
+    n_samples = checked_integer(n_samples, "n_samples", 2)
     draw = getattr(density, "sample", None) or getattr(density, "rvs", None)
     if not callable(draw):
-        raise InvalidTypeError(
-            f"true is {type(density).__name__}, which has no method sample; pass samples of it as X."
-        )
-    if "random_state" in inspect.signature(draw).parameters:
-        drawn = draw(n_samples, random_state=random_state)
-    else:
-        drawn = draw(n_samples)
+        raise InvalidTypeError(f"true is {type(density).__name__}, without a method sample; pass samples of it as X.")
+    takes_state = "random_state" in inspect.signature(draw).parameters
+    drawn = draw(n_samples, **({"random_state": random_state} if takes_state else {}))
     # Mixtures give the components too.
     return drawn[0] if isinstance(drawn, tuple) else drawn

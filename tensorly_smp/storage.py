@@ -24,7 +24,6 @@ from tensorly_smp.exceptions import FileFormatError, InvalidInputError, InvalidT
 
 FORMAT_VERSION = 2
 MODEL_SUFFIX = ".nc"
-_PACKAGE = "tensorly_smp."
 #: Attributes of the Dataset of a model beside those of its fit.
 _HEAD = ("format", "format_version", "parameters", "variable_names", "sha256")
 #: Attributes that xarray writes for itself.
@@ -43,7 +42,7 @@ def storable(cls: _Class) -> _Class:
 
     The class has ``_from_dataset(dataset, names, parameters)``, the inverse of :func:`described`.
     """
-    _CLASSES[cls.__name__] = cls
+    _CLASSES[f"tensorly_smp.{cls.__name__}"] = cls
     return cls
 
 
@@ -56,7 +55,7 @@ def described(dataset: xr.Dataset, cls: type, names: Sequence[Hashable], paramet
         A parameter, a name or an attribute is neither text, number, time, nor made of these.
     """
     return dataset.assign_attrs(
-        format=f"{_PACKAGE}{cls.__name__}",
+        format=f"tensorly_smp.{cls.__name__}",
         format_version=FORMAT_VERSION,
         parameters=_to_json(parameters, "parameters"),
         variable_names=_to_json(names, "names of the variables"),
@@ -162,7 +161,7 @@ def _to_bytes(dataset: xr.Dataset) -> bytes:
 def _held(values: np.ndarray) -> np.ndarray:
     """Values in a type of netCDF-3, see `STORED`."""
     dtype = STORED.get(str(values.dtype), "str")
-    is_long = dtype == "int32" and values.size and not -(2**31) <= values.min() <= values.max() < 2**31
+    is_long = dtype == "int32" and np.any(np.abs(values) >= 2**31)
     return values.astype("str" if is_long else dtype)
 
 
@@ -213,16 +212,13 @@ def _made(dataset: xr.Dataset, source: str, is_signed: bool) -> Any:
     FileFormatError
         The Dataset is of another version, not what was written, or no model.
     """
-    name = str(dataset.attrs.get("format", ""))
-    cls = _CLASSES.get(name.removeprefix(_PACKAGE))
-    if cls is None or not name.startswith(_PACKAGE):
+    cls = _CLASSES.get(str(dataset.attrs.get("format", "")))
+    if cls is None:
         raise FileFormatError(f"{source} was not written by the method save, or to_dataset, of a model.")
     version = str(dataset.attrs.get("format_version"))[:20]
     if version != str(FORMAT_VERSION):
-        raise FileFormatError(
-            f"{source} has format version {version}; this release reads version {FORMAT_VERSION}. A model of another "
-            "release needs that release, or a new fit."
-        )
+        expected = f"this release reads version {FORMAT_VERSION}. Take that release, or fit anew"
+        raise FileFormatError(f"{source} has format version {version}; {expected}.")
     try:
         dataset = _plain(dataset)
         if is_signed and _digest(dataset) != dataset.attrs["sha256"]:

@@ -119,7 +119,7 @@ def test_unknown_kind(kind):
 
 @pytest.mark.parametrize("missing", [-0.1, 1.0, 2, np.nan, "half", None])
 def test_wrong_share(missing):
-    with pytest.raises(InvalidInputError, match="missing is"):
+    with pytest.raises((InvalidInputError, InvalidTypeError), match="missing is"):
         make_smooth_mixture("gaussian", 5, missing=missing)
 
 

@@ -189,9 +189,9 @@ def test_true_mixture_is_discretized_with_the_binning_of_the_other():
     np.testing.assert_array_equal(match_components(estimated, mixture), np.argsort(order))
     np.testing.assert_array_equal(match_components(mixture, estimated), order)
     assert factor_error(estimated, mixture) < EXACT
-    with pytest.raises(InvalidInputError, match="no binning"):
+    with pytest.raises(InvalidTypeError, match="know their binning"):
         factor_error(reorder(estimated, order), mixture)
-    with pytest.raises(InvalidInputError, match="no binning"):
+    with pytest.raises(InvalidTypeError, match="know their binning"):
         factor_error(mixture, mixture)
 
 
@@ -295,11 +295,11 @@ def test_wrong_densities():
     with pytest.raises(InvalidTypeError, match="true is int; expected an object with logpdf"):
         kl_divergence_mc(3, p, X=[[0.0], [1.0]])
     for wrong in (1, 2.0, None):
-        with pytest.raises(InvalidInputError, match="n_samples is"):
+        with pytest.raises((InvalidInputError, InvalidTypeError), match="n_samples is"):
             kl_divergence_mc(p, p, wrong)
     with pytest.raises(InvalidInputError, match="at least two samples"):
         kl_divergence_mc(p, p, X=[[0.0]])
-    with pytest.raises(InvalidInputError, match="NaN or infinite"):
+    with pytest.raises(InvalidInputError, match="is no number; expected finite"):
         kl_divergence_mc(p, SimpleNamespace(logpdf=lambda X: np.full(len(X), np.nan)), 10)
     with pytest.raises(InvalidInputError, match="shapes"):
         kl_divergence_mc(p, SimpleNamespace(logpdf=lambda X: np.zeros(3)), 10)

@@ -71,7 +71,7 @@ def test_chunks_may_be_chunked():
 def test_values_of_discrete_variables_are_those_of_the_bins():
     X = samples()
     X[:, 1] = X[:, 1] > 0
-    with pytest.raises(InvalidInputError, match=r"discrete names 'x1'.*expected them in binning"):
+    with pytest.raises(InvalidInputError, match=r"discrete names 'x1'.*expected Binning"):
         model(binning=BINNING, discrete=["x1"]).partial_fit(X[:600])
     edges = (*BINNING.edges[:1], None, *BINNING.edges[2:])
     listed = smp.Binning(edges, values={"x1": [0, 1]})

@@ -211,7 +211,7 @@ def test_wrong_edges(edges):
         ({"loc": np.zeros((3, 2))}, InvalidInputError, "loc has shape"),
         ({"loc": np.zeros((3, 2, 2))}, InvalidInputError, "disagree"),
         ({"loc": np.zeros((0, 2, 1)), "scale": np.ones((0, 2, 1))}, InvalidInputError, "disagree"),
-        ({"scale": np.zeros((3, 2, 1))}, InvalidInputError, "scale has minimum"),
+        ({"scale": np.zeros((3, 2, 1))}, InvalidInputError, "scale 0; expected positive numbers"),
         ({"standard": "norm"}, InvalidTypeError, "frozen"),
     ],
 )

@@ -43,9 +43,8 @@ def import_extra(module: str, extra: str, what: str) -> Any:
         return import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise MissingDependencyError(
-            f'{what} needs {package}, which is not installed: pip install "tensorly_smp[{extra}]".'
-        ) from error
+        advice = f'pip install "tensorly_smp[{extra}]"'
+        raise MissingDependencyError(f"{what} needs {package}, which is not installed: {advice}.") from error
 
 
 #: Where the warnings of this thread go; None is where Python shows them.
@@ -155,10 +154,8 @@ def checked_flag(value: Any, name: str) -> bool:
 def checked_entries(n_rows: int, n_columns: int, what: str) -> None:
     """Raise SizeLimitError where an array would have more entries than `MOST_ENTRIES`."""
     if n_rows * n_columns > MOST_ENTRIES:
-        raise SizeLimitError(
-            f"{what} would have {n_rows} x {n_columns} entries; expected at most {MOST_ENTRIES:.0e}. Make "
-            "them in parts."
-        )
+        expected = f"expected at most {MOST_ENTRIES:.0e}. Make them in parts"
+        raise SizeLimitError(f"{what} would have {n_rows} x {n_columns} entries; {expected}.")
 
 
 def checked_n_jobs(n_jobs: Any) -> int | None:
@@ -291,9 +288,7 @@ def checked_real(value: Any, name: str, low: float = 0.0, high: float = np.inf, 
     try:
         return float(value)
     except OverflowError as error:
-        if ends[1] == "]":
-            return np.inf
-        raise InvalidInputError(f"{name} is {shown(value)}; expected a finite float.") from error
+        raise InvalidInputError(f"{name} is {shown(value)}; expected a number within the floats.") from error
 
 
 def checked_choice(value: Any, name: str, choices: Iterable[str | None]) -> Any:
@@ -341,21 +336,19 @@ def weights_warning(weights: np.ndarray | None, total: float) -> SampleWeightWar
     if weights is None:
         return None
     advice = (
-        "Weights are numbers of samples; scale weights of another kind so that they sum to the number of samples that "
-        "they are worth: w / w.mean() for the number of rows, w * w.sum() / (w**2).sum() for what uneven ones are "
-        "worth."
+        "Weights are numbers of samples; scale others to sum to the number that they are worth: w / w.mean() "
+        "for the number of rows, w * w.sum() / (w**2).sum() for what uneven ones are worth."
     )
     if total < LEAST_TOTAL_WEIGHT:
-        raise InvalidInputError(
-            f"sample_weight sums to {total:.3g}; expected at least {LEAST_TOTAL_WEIGHT:g}. {advice}"
-        )
+        expected = f"expected at least {LEAST_TOTAL_WEIGHT:g}"
+        raise InvalidInputError(f"sample_weight sums to {total:.3g}; {expected}. {advice}")
     counted = weights[weights > 0]
     mean = float(counted.mean()) if len(counted) else 0.0
     if mean > MOST_MEAN_WEIGHT and (counted != np.floor(counted)).any():
-        return SampleWeightWarning(
-            f"sample_weight is {mean:.3g} on average, and not of whole numbers, so that every row is taken for as many "
-            f"samples: that lets more components seem supported than are. {advice}"
+        words = (
+            f"sample_weight is {mean:.3g} on average, and not of whole numbers: every row is taken for as many samples"
         )
+        return SampleWeightWarning(f"{words}, so that more components seem supported than are. {advice}")
     return None
 
 
@@ -396,10 +389,8 @@ def seed_sequence(random_state: RandomState) -> np.random.SeedSequence:
         return np.random.SeedSequence(random_state.integers(2**32, size=4).tolist())
     if isinstance(random_state, np.random.RandomState):
         return np.random.SeedSequence(random_state.randint(2**31, size=4).tolist())
-    raise InvalidTypeError(
-        f"random_state is {type(random_state).__name__}; expected None, an int, numpy.random.Generator, RandomState or "
-        "SeedSequence."
-    )
+    expected = "expected None, an int, numpy.random.Generator, RandomState or SeedSequence"
+    raise InvalidTypeError(f"random_state is {type(random_state).__name__}; {expected}.")
 
 
 def as_generator(random_state: RandomState) -> np.random.Generator:

@@ -98,9 +98,8 @@ class Binning:
             constant = frozenset(plain_names(self.constant))
             hash(names)
         except TypeError as error:
-            raise InvalidTypeError(
-                f"Edges or names are of the wrong kind ({reason(error)}); expected a sequence each."
-            ) from error
+            words = f"Edges or names are of the wrong kind ({reason(error)})"
+            raise InvalidTypeError(f"{words}; expected a sequence each.") from error
         if len(names) != len(sets_of_edges) or not names:
             words = f"{len(sets_of_edges)} sets of edges for {len(names)} variables"
             raise InvalidInputError(f"{words}; expected one each.")
@@ -370,39 +369,31 @@ def _warnings_of_bins(
     stretched: Sequence[Hashable], constant: Mapping[Hashable, np.ndarray], merged: Mapping[Hashable, int]
 ) -> list[TensorlySmpWarning]:
     """Warnings of far values, of variables that take a single value or nearly so, and of fewer bins than asked for."""
-    found: list[TensorlySmpWarning] = []
-    if stretched:
-        message = (
-            f"Far values or a long tail set the range of variable(s) {listed(stretched)}, so that nearly all "
-            "values share a few of the uniform bins. Choose bins with coverage=0.99, or less if more values are far: "
-            "the outermost bins then catch these. Or set them to NaN if they are errors; or take "
-            'binning="quantile".'
-        )
-        found.append(OutlierWarning(message, variables=stretched))
     single = [name for name, column in constant.items() if np.nanmin(column) == np.nanmax(column)]
     close = [name for name in constant if name not in single]
-    said = []
-    if single:
-        said.append(
-            f"Variable(s) {listed(single)} take a single value, so they cannot tell components apart. "
-            "Consider leaving them out."
-        )
-    if close:
-        said.append(
-            f"The values of variable(s) {listed(close)} differ by too little for bins between them, in float64 and "
-            "at their distance from zero; they share one bin and cannot tell components apart. Subtract an offset, "
-            "such as the mean, before they are rounded, or leave them out."
-        )
-    if said:
-        found.append(ConstantVariableWarning(" ".join(said), variables=list(constant)))
-    if merged:
-        number = joined([f"{shown(name)} ({n_made} bins)" for name, n_made in merged.items()])
-        message = (
-            f"Values that many samples share leave variable(s) {number} fewer quantile bins than were asked for: "
-            'equal values are in one bin. Ask for fewer bins, or take binning="uniform".'
-        )
-        found.append(MergedBinsWarning(message, variables=list(merged)))
-    return found
+    few = joined([f"{shown(name)} ({n_made} bins)" for name, n_made in merged.items()])
+    far = (
+        f"Far values or a long tail set the range of variable(s) {listed(stretched)}, so that nearly all values share "
+        "a few of the uniform bins. Choose bins with coverage=0.99, or less if more values are far: the outermost bins "
+        'then catch these. Or set them to NaN if they are errors; or take binning="quantile".'
+    )
+    useless = f"Variable(s) {listed(single)} take a single value, so they cannot tell components apart; leave them out."
+    narrow = (
+        f"The values of variable(s) {listed(close)} differ by too little for bins between them, in float64 and at "
+        "their distance from zero; they share one bin and cannot tell components apart. Subtract an offset, such as "
+        "the mean, before they are rounded, or leave them out."
+    )
+    tied = (
+        f"Values that many samples share leave variable(s) {few} fewer quantile bins than were asked for: equal values "
+        'are in one bin. Ask for fewer bins, or take binning="uniform".'
+    )
+    said: list[tuple[type[TensorlySmpWarning], Sequence[Hashable], str]] = [
+        (OutlierWarning, stretched, far),
+        (ConstantVariableWarning, single, useless),
+        (ConstantVariableWarning, close, narrow),
+        (MergedBinsWarning, list(merged), tied),
+    ]
+    return [category(text, variables=names) for category, names, text in said if names]
 
 
 def resolve_n_bins(n_bins: Any, variables: Sequence[Hashable], fewest: int = 2) -> tuple[int, ...]:
@@ -437,9 +428,7 @@ def _by_variable(given: Any, variables: Sequence[Hashable], option: str) -> list
     """The entry of every variable: one for all, of a sequence, or of a mapping by name, None where that has none."""
     if isinstance(given, Mapping):
         if unknown := [name for name in given if name not in variables]:
-            raise InvalidInputError(
-                f"{option} names unknown variable(s) {listed(unknown)}; the variables are {listed(variables)}."
-            )
+            raise InvalidInputError(f"{option} names {listed(unknown)}; the variables are {listed(variables)}.")
         return [given.get(name) for name in variables]
     if not _is_sequence(given):
         return [given] * len(variables)
@@ -492,10 +481,8 @@ def bounds_of(
         _check_span(low, high, name)
         low, high = map(float, quantiles(observed, [(1 - coverage) / 2, (1 + coverage) / 2], weights))
         if not low < high:
-            raise InvalidInputError(
-                f"The central {coverage:g} of variable {shown(name)} is the single value {low:g}; use a larger "
-                "coverage."
-            )
+            words = f"The central {coverage:g} of variable {shown(name)} is the single value {low:g}"
+            raise InvalidInputError(f"{words}; use a larger coverage.")
     low = low if limits[0] is None else limits[0]
     high = high if limits[1] is None else limits[1]
     if not low < high:
@@ -554,10 +541,8 @@ def checked_values(values: Any, name: Hashable) -> np.ndarray:
     """Read-only float64 copy of the values of a discrete variable."""
     array = _increasing(values, f"Values of the discrete variable {shown(name)}", name, 1)
     if len(array) > MOST_BINS:
-        raise SizeLimitError(
-            f"Variable {shown(name)} has {len(array)} values; expected at most {MOST_BINS} of a discrete variable. "
-            "Leave it out of discrete: so many values are as good as continuous."
-        )
+        expected = f"expected at most {MOST_BINS} of a discrete variable. Leave it out of discrete"
+        raise SizeLimitError(f"Variable {shown(name)} has {len(array)} values; {expected}.")
     return array
 
 
@@ -579,10 +564,8 @@ def checked_edges(edges: Any, name: Hashable) -> np.ndarray:
     array = _increasing(edges, f"Edges of variable {name!r:.60}", name, 3)
     least = max(_TINY, LEAST_SHARE * (array[-1] - array[0]))  # 1 / width, a density, would overflow
     if np.diff(array).min() < least:
-        raise InvalidInputError(
-            f"A bin of variable {shown(name)} is narrower than {least:.1e}; rescale the variable, clip the far values, "
-            "or set them to NaN if they are errors."
-        )
+        advice = "rescale the variable, clip the far values, or set them to NaN if they are errors"
+        raise InvalidInputError(f"A bin of variable {shown(name)} is narrower than {least:.1e}; {advice}.")
     return array
 
 
@@ -591,10 +574,8 @@ def _increasing(numbers: Any, what: str, name: Hashable, fewest: int) -> np.ndar
     array = float_array(numbers, what)
     is_vector = array.ndim == 1 and len(array) >= fewest
     if not is_vector or not np.isfinite(array).all() or not (array[1:] > array[:-1]).all():
-        advice = "If they were chosen for you, use fewer bins, or subtract an offset and rescale the variable."
-        raise InvalidInputError(
-            f"{what} are {shown(numbers)}; expected at least {fewest} finite numbers in increasing order. {advice}"
-        )
+        advice = "in increasing order. If they were chosen for you, use fewer bins, or subtract an offset and rescale"
+        raise InvalidInputError(f"{what} are {shown(numbers)}; expected at least {fewest} finite numbers {advice}.")
     _check_span(float(array[0]), float(array[-1]), name)
     array.flags.writeable = False
     return array

@@ -68,9 +68,8 @@ class Codes:
         outside = (values.min(axis=0) < MISSING) | (values.max(axis=0) >= np.array(n_bins))
         if outside.any():
             names = [name for name, wrong in zip(self.binning.variables, outside, strict=True) if wrong]
-            raise InvalidInputError(
-                f"Codes of variable(s) {listed(names)} are not all between {MISSING} (missing) and n_bins - 1."
-            )
+            expected = f"expected {MISSING} (missing) to n_bins - 1"
+            raise InvalidInputError(f"Codes of variable(s) {listed(names)} are out of range; {expected}.")
         values = values.astype(code_dtype(n_bins), copy=False).view()
         values.flags.writeable = False
         object.__setattr__(self, "values", values)

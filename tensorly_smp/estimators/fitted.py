@@ -118,11 +118,11 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
             raise InvalidInputError("The Dataset has no bin edges, so it is not of a fitted model.")
         # Not self.density: the parameters of a fitted model may have been set to something else since.
         method = dataset.attrs["density"]
-        is_spline = method == "logspline"
-        if is_spline:
-            density = spline_density(dataset, factors, smooth_conditionals)
-        else:
-            density = reconstruct_density(factors, method=method)
+        density = (
+            spline_density(dataset, factors, smooth_conditionals)
+            if method == "logspline"
+            else reconstruct_density(factors, method=method)
+        )
         labels = from_json(dataset.attrs.get(ATTRIBUTE), factors.binning.variables)
         self.density_ = replace(density, container=str(dataset.attrs["container"]), value_labels=labels)
         self.result_ = dataset
@@ -418,10 +418,7 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if is_chunked(X):
-            raise InvalidInputError(
-                "X is in chunks (dask); expected samples in memory, because every replicate goes over all of them many "
-                "times. Pass X.compute(), or fit and bootstrap some of the rows."
-            )
+            raise InvalidInputError("X is in chunks (dask); expected samples in memory. Pass X.compute().")
         samples = self._read(X)
         weights = samples.aligned_weights(sample_weight)
         return self._replicates(samples.values, weights, n_replicates, method, n_points, n_jobs, random_state)
@@ -481,11 +478,9 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
     def _check_units(self, X: Any) -> None:
         """Warn where samples say that they are in other units than those of the fit."""
         if differing := differing_units(X, self.result_, self.binning_.variables):
-            warn(
-                f"Samples are in other units than those of the fit: variable(s) {joined(differing)}. Numbers are taken "
-                "as they are; convert them to the units of the fit, or correct the attribute.",
-                UnitsWarning,
-            )
+            advice = "Numbers are taken as they are; convert them to the units of the fit, or correct the attribute."
+            words = f"Samples are in other units than those of the fit: variable(s) {joined(differing)}."
+            warn(f"{words} {advice}", UnitsWarning)
 
     def _lazy(self, X: Any) -> LazySamples:
         """Chunked samples, not computed yet."""

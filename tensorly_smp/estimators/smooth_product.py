@@ -24,7 +24,7 @@ from tensorly_smp._support.checks import (
 )
 from tensorly_smp._support.iteration import checked_verbose, dask_progress, logger
 from tensorly_smp._support.parallel import is_chunked
-from tensorly_smp._support.representations import listed, shown
+from tensorly_smp._support.representations import listed, number_range, shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.decomposition.solution import solution_to_dataset
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
@@ -69,11 +69,8 @@ CHOICES: dict[str, tuple[str | None, ...]] = {
 def _is_streamable(model: SmoothProductMixture) -> bool:
     """Tell scikit-learn whether the model has ``partial_fit``; the error says why not, where it has not."""
     if model.refine is not None:
-        raise InvalidInputError(
-            f"partial_fit with refine={model.refine!r}; expected refine=None: what is kept of earlier chunks is their "
-            "histograms, and a refinement needs the samples. To refine, fit all of them at once, as a dask array if "
-            "they are too many for the memory."
-        )
+        advice = "a refinement needs all samples, at once or as a dask array, and a stream keeps histograms only"
+        raise InvalidInputError(f"partial_fit with refine={model.refine!r}; expected refine=None: {advice}.")
     return True
 
 
@@ -328,12 +325,8 @@ class SmoothProductMixture(FittedMixture):
             warn(empty)
         self.labels_, posterior = data.clusters(self.density_)
         self.__dict__.pop("marginals_", None)  # those of a stream end here
-        logger.info(
-            "Fit: %d components, %s densities; %.2f s",
-            self.n_components,
-            dataset.attrs["density"],
-            time.perf_counter() - began,
-        )
+        seconds = time.perf_counter() - began
+        logger.info("Fit: %d components, %s densities; %.2f s", self.n_components, self._density_name(), seconds)
         self._warn_if_not_unique()
         if rivals := rivals_warning(dataset, binning.variables):
             warn(rivals)
@@ -378,14 +371,9 @@ class SmoothProductMixture(FittedMixture):
         with dask_progress(verbose if is_chunked(X) else 0, "encoding samples"):
             samples = data.encode(binning)
         logger.info(
-            "Samples: %d, of %d variables in %d to %d bins; %.3g %% of the entries missing",
-            *(
-                data.n_samples,
-                binning.n_variables,
-                min(binning.n_bins),
-                max(binning.n_bins),
-                100.0 * np.isnan(data.subsample.values).mean(),
-            ),
+            "Samples: %d, of %d variables in %s bins; %.3g %% of the entries missing",
+            *(data.n_samples, binning.n_variables, number_range(binning.n_bins)),
+            100.0 * np.isnan(data.subsample.values).mean(),
         )
         return data, variables, samples
 
@@ -397,17 +385,14 @@ class SmoothProductMixture(FittedMixture):
             data = ReadSamples.of(X, sample_weight, names, self.sample_dim, None)
         n_variables = len(data.variables)
         if n_variables < 3:
-            raise InvalidInputError(
-                f"X has {n_variables} feature(s); expected at least three, because the joint histograms of fewer "
-                "variables leave the factors undetermined."
-            )
+            reason = "the joint histograms of fewer variables leave the factors undetermined"
+            raise InvalidInputError(f"X has {n_variables} feature(s); expected at least three, because {reason}.")
         checked_integer(n_variables, "n_variables")
         weights = effective_weights(data.subsample.values, data.subsample_weights)
         n_useful = max(int(np.count_nonzero(weights)), int(weights.sum()))
         if self.n_components > n_useful > 0:
-            raise InvalidInputError(
-                f"{self.n_components} components with {n_useful} samples; expected at most one component per sample."
-            )
+            words = f"{self.n_components} components with {n_useful} samples"
+            raise InvalidInputError(f"{words}; expected at most one component per sample.")
         if weighted := weights_warning(data.subsample_weights, data.total_weight):
             warn(weighted)
         return data
@@ -417,11 +402,8 @@ class SmoothProductMixture(FittedMixture):
         subsample = data.subsample
         weights = data.subsample_weights
         is_start = self.refine == "smooth"
-        binning = choose_bins(
-            *(subsample, weights, variables, self.n_bins, self.binning),
-            is_start=is_start,
-            must_be_uniform=density == "sinc",
-        )
+        given = subsample, weights, variables, self.n_bins, self.binning
+        binning = choose_bins(*given, is_start=is_start, must_be_uniform=density == "sinc")
         if is_start and (repeated := repeated_value_warning(subsample, variables.discrete, weights)):
             warn(repeated)
         if density == "sinc":
@@ -491,10 +473,8 @@ class SmoothProductMixture(FittedMixture):
         data = ReadSamples.of(X, sample_weight, names, self.sample_dim, NO_LABELS)
         binning = choose_bins(data.subsample, data.subsample_weights, None, self.n_bins, known)
         if unlisted := [name for name in self.discrete or () if name not in binning.values]:
-            raise InvalidInputError(
-                f"discrete names {listed(unlisted)}, whose values the bins do not list; expected them in binning, "
-                f"as Binning(..., values={{{shown(unlisted[0])}: [0, 1]}}), because one chunk may lack some of them."
-            )
+            advice = f"expected Binning(..., values={{{shown(unlisted[0])}: [0, 1]}}), because a chunk may lack some"
+            raise InvalidInputError(f"discrete names {listed(unlisted)}, whose values the bins do not list; {advice}.")
         density = self._density_name()
         if density == "sinc":
             binning.require_uniform()
@@ -531,10 +511,7 @@ class SmoothProductMixture(FittedMixture):
     def _replicates(self, values: np.ndarray, weights: np.ndarray | None, *options: Any) -> xr.Dataset:
         """Replicates of the fit to `values` (n_samples, n_variables), options as of :func:`run_bootstrap`."""
         if len(values) != (n_fitted := int(self.result_.attrs["n_samples"])):
-            raise InvalidInputError(
-                f"X has {len(values)} samples; expected the {n_fitted} that the model was fitted to. For others, fit a "
-                "model to them."
-            )
+            raise InvalidInputError(f"X has {len(values)} samples; expected the {n_fitted} of the fit.")
         values, weights = merge_equal_rows(values, weights)
         weights = np.ones(len(values)) if weights is None else weights
         dataset = run_bootstrap(self._refit(values), self.density_, values, weights, *options)
@@ -551,20 +528,9 @@ class SmoothProductMixture(FittedMixture):
         return dict(max_iter=int(self.max_iter), tol=float(self.tol), penalty_criterion=self.penalty, **shape)
 
     def _decomposition(self, verbose: int) -> Decomposition:
-        return Decomposition(
-            rank=self.n_components,
-            triples=self.triples,
-            loss=self.loss,
-            init=self.init,
-            n_init=self.n_init,
-            is_start=self.refine == "smooth",
-            max_iter=self.max_iter,
-            tol=self.tol,
-            n_jobs=self.n_jobs,
-            random_state=self.random_state,
-            callback=self.callback,
-            verbose=verbose,
-        )
+        own = ("triples", "loss", "init", "n_init", "max_iter", "tol", "n_jobs", "random_state", "callback")
+        options = {name: getattr(self, name) for name in own}
+        return Decomposition(rank=self.n_components, is_start=self.refine == "smooth", verbose=verbose, **options)
 
     def _density_name(self) -> str:
         if self.density == "auto":
@@ -576,19 +542,14 @@ class SmoothProductMixture(FittedMixture):
         if isinstance(self.n_bins, str):
             raise InvalidInputError(f"n_bins is {shown(self.n_bins)}; expected numbers of bins.")
         if not isinstance(self.binning, str | Binning):
-            raise InvalidTypeError(
-                f'binning is {type(self.binning).__name__}; expected "uniform", "quantile" or a Binning.'
-            )
+            kind = type(self.binning).__name__
+            raise InvalidTypeError(f'binning is {kind}; expected "uniform", "quantile" or a Binning.')
         for name, choices in CHOICES.items():
             checked_choice(getattr(self, name), name, choices)
-        if self.density == "logspline" and self.refine != "smooth":
-            raise InvalidInputError(
-                f'density="logspline" with refine={shown(self.refine)}; expected refine="smooth", which fits them. '
-                'For log-splines from other factors: reconstruct_density(factors, method="logspline", samples=X).'
-            )
-        for name in ("support", "shape"):
-            if getattr(self, name) is not None and self.refine != "smooth":
-                raise InvalidInputError(f'{name} with refine={shown(self.refine)}; expected refine="smooth".')
+        of_smooth = [name for name in ("support", "shape") if getattr(self, name) is not None]
+        of_smooth += ['density="logspline"'] * (self.density == "logspline")
+        if of_smooth and self.refine != "smooth":
+            raise InvalidInputError(f'{of_smooth[0]} with refine={shown(self.refine)}; expected refine="smooth".')
         checked_callback(self.callback, "a CPTensor and a loss")
         if not is_one_of(self.n_init, ("auto",)):
             checked_integer(self.n_init, "n_init", 1)

@@ -217,11 +217,8 @@ class UnmixedProductMixture(FittedMixture):
             mixture.set_params(random_state=int(mixture_rng.integers(2**31)))
         model, dataset = fit_unmixing(data, mixture, max_iter, tol, search_rng, verbose)
         if not dataset.attrs["unmixing_converged"]:
-            warn(
-                f"The search for the unmixing matrix stopped after {max_iter} pass(es) with one choice of penalties; "
-                "raise max_iter.",
-                ConvergenceWarning,
-            )
+            words = f"The search for the unmixing matrix stopped after {max_iter} pass(es) with one choice of penalties"
+            warn(f"{words}; raise max_iter.", ConvergenceWarning)
         dataset = dataset.assign_attrs(container=data.samples.labels.container)
         dataset = with_value_labels(with_units(dataset, X, data.samples.variables), data.samples)
         self._set_fitted(dataset, data.samples.variables)
@@ -300,16 +297,14 @@ class UnmixedProductMixture(FittedMixture):
     def _checked_mixture(self) -> SmoothProductMixture:
         """A clone of the mixture with the number of components."""
         if not isinstance(self.mixture, SmoothProductMixture | None):
-            raise InvalidTypeError(
-                f"mixture is {type(self.mixture).__name__}; expected an unfitted SmoothProductMixture, or None."
-            )
+            kind = type(self.mixture).__name__
+            raise InvalidTypeError(f"mixture is {kind}; expected an unfitted SmoothProductMixture, or None.")
         rank = checked_integer(self.n_components, "n_components", 1)
         mixture = SmoothProductMixture(shape="auto") if self.mixture is None else clone(self.mixture)
         mixture.set_params(n_components=rank, sample_dim=None)
         if mixture.refine != "smooth":
-            raise InvalidInputError(
-                f'mixture has refine={mixture.refine!r}; expected "smooth": the matrix needs smooth densities.'
-            )
+            words = f'mixture has refine={mixture.refine!r}; expected "smooth"'
+            raise InvalidInputError(f"{words}: the matrix needs smooth densities.")
         for name in ("binning", "init"):
             if not isinstance(getattr(mixture, name), str):
                 raise InvalidInputError(f"mixture has a {name} of its own; expected a name, since sources have others.")

@@ -73,10 +73,8 @@ class ValueLabels:
         present = ~np.isnan(codes)
         used = codes[present].astype(int)
         if unknown := [given.labels[code] for code in np.unique(used[own[used] < 0])]:
-            raise InvalidInputError(
-                f"Variable {shown(name)} holds {listed(unknown, 5)}; expected labels of the fit, "
-                f"{listed(self.labels, 10)}, or a missing entry (None)."
-            )
+            expected = f"expected labels of the fit, {listed(self.labels)}, or a missing entry (None)"
+            raise InvalidInputError(f"Variable {shown(name)} holds {listed(unknown, 5)}; {expected}.")
         found = np.array(codes)
         found[present] = own[used]
         return found
@@ -85,10 +83,8 @@ class ValueLabels:
         """Refuse numbers (n_samples,) that are no codes."""
         present = codes[~np.isnan(codes)]
         if not np.isin(present, np.arange(len(self.labels))).all():
-            raise InvalidInputError(
-                f"Variable {shown(name)} holds numbers; expected its labels, {listed(self.labels, 10)}, or their codes "
-                f"0 to {len(self.labels) - 1}."
-            )
+            expected = f"its labels, {listed(self.labels)}, or their codes 0 to {len(self.labels) - 1}"
+            raise InvalidInputError(f"Variable {shown(name)} holds numbers; expected {expected}.")
 
     def points(self, x: Any, name: Hashable) -> Any:
         """Points of this variable with labels as codes; an object like `x`, which is returned if it has numbers."""
@@ -154,12 +150,12 @@ def from_json(text: Any, variables: Sequence[Hashable]) -> dict[Hashable, ValueL
             for name, entry in zip(variables, entries, strict=True)
             if entry is not None
         }
+        for own in found.values():
+            is_text = all(isinstance(label, str) for label in own.labels) and len(set(own.labels)) == len(own.labels)
+            if not is_text or not own.labels or own.kind not in (TEXT, CATEGORY, ORDERED):
+                raise ValueError("they are no labels")
     except (TypeError, ValueError, KeyError) as error:
         raise InvalidInputError(f"The Dataset has {ATTRIBUTE} that cannot be read: {shown(text)}.") from error
-    for own in found.values():
-        is_text = all(isinstance(label, str) for label in own.labels) and len(set(own.labels)) == len(own.labels)
-        if not is_text or not own.labels or own.kind not in (TEXT, CATEGORY, ORDERED):
-            raise InvalidInputError(f"The Dataset has {ATTRIBUTE} that are none: {shown(text)}.")
     return found
 
 

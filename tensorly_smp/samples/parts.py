@@ -155,10 +155,8 @@ def layout_of(
 
 def _one_of(sample_dims: tuple[Hashable, ...]) -> Hashable:
     if len(sample_dims) > 1:
-        raise InvalidInputError(
-            f"X is in chunks (dask), with samples along {sample_dims}; expected one dimension. Pass "
-            f"X.stack(sample={sample_dims})."
-        )
+        advice = f"Pass X.stack(sample={sample_dims})"
+        raise InvalidInputError(f"X is in chunks (dask), with samples along {sample_dims}; expected one. {advice}.")
     return sample_dims[0]
 
 

@@ -222,10 +222,8 @@ def _as_pandas(X: Any) -> tuple[pd.DataFrame, str, bool] | None:
             plain = X.drop_columns([each for each in of_index if isinstance(each, str)])
             return plain.to_pandas(ignore_metadata=True), ARROW, False
     if hasattr(X, "__dataframe__"):  # which arrays do not have
-        raise InvalidTypeError(
-            f"X is {type(X).__module__}.{type(X).__name__}; expected a DataFrame of pandas or polars, a table of "
-            "pyarrow, a DataArray, a Dataset or an array. Convert it, by its to_pandas() for instance."
-        )
+        expected = "expected a frame of pandas, polars or pyarrow, or an array. Convert it, as by its to_pandas()"
+        raise InvalidTypeError(f"X is {type(X).__module__}.{type(X).__name__}; {expected}.")
     return None
 
 
@@ -324,10 +322,8 @@ def _read_xarray(
         raise InvalidInputError("X is a Dataset without data variables; expected one-dimensional variables.")
     shared = X[names[0]].dims
     if wrong := [name for name in names if set(X[name].dims) != set(shared)]:
-        raise InvalidInputError(
-            f"X is a Dataset whose variable(s) {listed(wrong)} do not lie on the dimension(s) of "
-            f"{shown(names[0])}; expected one-dimensional variables on one shared dimension. Select these."
-        )
+        words = f"X is a Dataset whose variable(s) {listed(wrong)} do not lie on the dimension(s) of {shown(names[0])}"
+        raise InvalidInputError(f"{words}; expected one-dimensional variables on one shared dimension. Select these.")
     dims = infer_sample_dims(shared, sample_dim, X.indexes, n_others=0)
     n_samples = math.prod(X.sizes[dim] for dim in dims)
     check_shape((n_samples, len(names)))
@@ -427,14 +423,12 @@ def not_numeric(received: str, names: Sequence[Hashable]) -> InvalidTypeError:
 
 def _is_complex(received: str, names: Sequence[Hashable]) -> InvalidInputError:
     # A ValueError, and in words, that scikit-learn's users know.
-    return InvalidInputError(
-        f"Complex data not supported: variable(s) {listed(names)} hold {received}; expected real numbers. Pass "
-        "real and imaginary parts as two variables, or the absolute values."
-    )
+    words = f"Complex data not supported: variable(s) {listed(names)} hold {received}; expected real numbers"
+    return InvalidInputError(f"{words}. Pass real and imaginary parts as two variables.")
 
 
 def _is_number(text: str) -> bool:
-    """Python's error about an object that is no number; None for a number, which may be text."""
+    """True for text that Python reads as a float."""
     try:
         float(text)
     except ValueError:
@@ -456,10 +450,8 @@ def refuse_infinite(infinite: np.ndarray, names: Sequence[Hashable]) -> None:
     """Refuse variables that hold infinite values, given the mask (n_variables,) of these."""
     if infinite.any():
         wrong = [name for name, is_wrong in zip(names, infinite, strict=True) if is_wrong]
-        raise InvalidInputError(
-            f"Variable(s) {listed(wrong)} hold infinite values; expected finite ones. Replace them by a finite "
-            "value, or by NaN if they are missing."
-        )
+        advice = "Replace them by a finite value, or by NaN if they are missing"
+        raise InvalidInputError(f"Variable(s) {listed(wrong)} hold infinite values; expected finite ones. {advice}.")
 
 
 def _guess_sample_dim(
@@ -486,8 +478,8 @@ def _guess_sample_dim(
     dates = [dim for dim in dims if isinstance(coords.get(dim), pd.DatetimeIndex)]
     if len(dates) == 1:
         return dates[0]
-    asked = f"Which dimension of X holds the samples, {listed(dims)}?"
-    raise InvalidInputError(f"{asked} Neither name tells; pass sample_dim, or rename it 'sample'.")
+    advice = "Neither name tells; pass sample_dim, or rename it 'sample'."
+    raise InvalidInputError(f"Which dimension of X holds the samples, {listed(dims)}? {advice}")
 
 
 def present_dim(X: Any, sample_dim: Hashable | None) -> Hashable | None:
@@ -526,10 +518,8 @@ def infer_sample_dims(
             f"{advice if len(several) > 1 else 'Reshape your data.'}"
         )
     if COMPONENT_DIM in chosen:
-        raise InvalidInputError(
-            f"The samples lie along a dimension called {COMPONENT_DIM!r}, which names the mixture components in "
-            "results; rename it, for instance to 'sample'."
-        )
+        words = f"The samples lie along a dimension called {COMPONENT_DIM!r}, which has the components in results"
+        raise InvalidInputError(f"{words}; rename it, for instance to 'sample'.")
     return chosen
 
 
@@ -550,27 +540,20 @@ def _match_names(
         wanted = tuple(variables)
         hash(wanted)
     except TypeError as error:
-        raise InvalidTypeError(
-            f"variables is {shown(variables)}; expected a sequence of names ({reason(error)})."
-        ) from error
+        words = f"variables is {shown(variables)}; expected a sequence of names"
+        raise InvalidTypeError(f"{words} ({reason(error)}).") from error
     learned_without_names = wanted == default_names(len(wanted)) and not set(found) & set(wanted)
     if not is_labelled or learned_without_names:
         if len(found) != len(wanted):
-            raise InvalidInputError(
-                f"X has {len(found)} variables; expected {len(wanted)}: {listed(wanted)}, in this order."
-            )
+            expected = f"expected {len(wanted)}: {listed(wanted)}, in this order"
+            raise InvalidInputError(f"X has {len(found)} variables; {expected}.")
         return wanted, list(range(len(wanted)))
     missing = [name for name in wanted if name not in found]
     unknown = [name for name in found if name not in wanted]
     if missing or unknown:
-        advice = (
-            f"Select or rename the columns, or pass a bare array to match them by position.{_saved_index(unknown)}"
-            if unknown
-            else "Variables that were not observed may be columns of NaN, and density_.marginal(names) is the density "
-            "of some variables; both are for product mixtures."
-        )
-        raise InvalidInputError(
-            f"The variables of X do not match: missing {listed(missing) or 'none'}; unknown "
-            f"{listed(unknown) or 'none'}; expected {listed(wanted)}. {advice}"
-        )
+        advice = "What was not observed may be columns of NaN; density_.marginal(names) is the density of the others."
+        if unknown:
+            advice = f"Select or rename columns; a bare array is matched by position.{_saved_index(unknown)}"
+        words = f"missing {listed(missing) or 'none'}; unknown {listed(unknown) or 'none'}; expected {listed(wanted)}"
+        raise InvalidInputError(f"The variables of X do not match: {words}. {advice}")
     return wanted, [found.index(name) for name in wanted]
