@@ -397,7 +397,7 @@ def test_dataset_of_the_report(arguments, tmp_path):
         ({}, InvalidInputError, "n_variables, n_bins and rank"),
         ({"subject": "fit"}, InvalidTypeError, "subject is str"),
         ({"subject": 5, "n_variables": 5, "n_bins": 3, "rank": 2}, InvalidInputError, "given twice"),
-        ({"subject": 5.0, "n_bins": 3, "rank": 2}, InvalidInputError, "Both"),
+        ({"subject": 5.0, "n_bins": 3, "rank": 2}, InvalidInputError, "has its own sizes"),
         (
             {"n_variables": 4, "n_bins": 3, "rank": 2, "known": "samples", "triples": 3},
             InvalidInputError,
