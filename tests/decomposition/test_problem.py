@@ -513,18 +513,6 @@ def test_another_partition_is_tried_before_giving_up():
     assert all(isinstance(start, GevdStart) for start in starts)
 
 
-def test_few_triples_are_enough_if_a_partition_has_all_its_blocks():
-    truth = random_model((5,) * 4, RANK)
-    marginals = truth.to_marginals([(0, 1, 2), (1, 2, 3)])
-    (start,), _ = make_starts(marginals, 1)
-    assert {frozenset(group) for group in start.partition} == {frozenset({0, 3}), frozenset({1}), frozenset({2})}
-    assert factor_error(start, truth) < 1e-8
-    counted = count_marginals(Codes.from_array(CODES.values[:, :4], n_bins=12), [(0, 1, 2), (1, 2, 3)])
-    (start,), _ = make_starts(counted, 1)
-    assert isinstance(start, GevdStart)
-    assert {0, 3} in map(set, start.partition)
-
-
 def test_codes_take_the_place_of_histograms_that_were_not_counted():
     some = count_marginals(CODES, [(0, 1, 2), (3, 4, 5)])
     with pytest.warns(AlgebraicStartWarning, match="no histogram has one of them"):
@@ -553,9 +541,7 @@ def test_integer_weights_are_repeated_samples():
         assert_same(found, expected, atol=1e-10)
 
 
-def test_exact_histograms_and_tensors_give_the_truth_every_time():
-    truth = random_model((4,) * 5, RANK)
-    assert all(factor_error(start, truth) < 1e-8 for start in make_starts(truth.to_marginals(), 3)[0])
+def test_exact_tensors_in_any_order_give_the_truth():
     truth = random_model((4,) * 4, RANK)
     order = [(0, 2, 1), (3, 0, 1), (2, 0, 3), (1, 2, 3)]
     tensors = [7.0 * np.einsum("r,ir,jr,kr->ijk", truth.weights, *(truth.factors[n] for n in mode)) for mode in order]

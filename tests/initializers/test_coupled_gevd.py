@@ -220,13 +220,6 @@ def test_integer_weights_are_repeated_samples(options, missing, dense, monkeypat
     assert largest_error(unweighted, repeated) > 1e-3
 
 
-def test_weights_of_histograms_are_those_of_samples():
-    codes, _ = make_data()
-    weights = np.random.default_rng(0).integers(0, 3, codes.n_samples)
-    counted = gevd_start(count_marginals(codes, sample_weight=weights), 3, random_state=0)
-    assert largest_error(gevd_start(codes, 3, sample_weight=weights, random_state=0), counted) < 1e-8
-
-
 # --- samples
 
 

@@ -76,21 +76,20 @@ def test_declared_and_constant_variables():
     assert cells_of(columns)[0].discrete == (0, 2)
 
 
-def test_support_ends_the_cells():
-    values = np.random.default_rng(0).exponential(size=200)
+def test_support_ends_the_cells_a_far_value_does_not_stretch_them_and_narrow_components_get_more_functions():
+    rng = np.random.default_rng(0)
+    values = rng.exponential(size=200)
     bounded, _ = cells_of([values], support=[(0.0, None)])
     assert bounded.low[0] == 0.0
     assert bounded.high[0] > values.max()
-    free, _ = cells_of([values])
-    assert free.low[0] < values.min()
-
-
-def test_one_far_value_does_not_stretch_the_cells():
-    values = np.random.default_rng(0).normal(size=500)
+    assert cells_of([values])[0].low[0] < values.min()
+    values = rng.normal(size=500)
     values[0] = 1e9
     cells, _ = cells_of([values])
     assert cells.high[0] < 3 * FARTHEST * 5
     assert cells.membership(np.array([[1e9]])).indices.tolist() == [cells.basis.n_cells - 1]
+    narrow = np.concatenate([rng.normal(0, 1e-3, 500), rng.normal(1, 1e-3, 500)])
+    assert cells_of([narrow])[0].basis.n_basis > cells_of([rng.normal(size=1000)])[0].basis.n_basis
 
 
 def test_weights_are_repeated_samples():
@@ -102,13 +101,6 @@ def test_weights_are_repeated_samples():
     for name in ("low", "high", "resolution", "discrete"):
         np.testing.assert_array_equal(getattr(weighted, name), getattr(repeated, name))
     assert weighted.basis.n_basis == repeated.basis.n_basis
-
-
-def test_narrow_components_get_more_functions():
-    rng = np.random.default_rng(0)
-    wide = rng.normal(size=1000)
-    narrow = np.concatenate([rng.normal(0, 1e-3, 500), rng.normal(1, 1e-3, 500)])
-    assert cells_of([narrow])[0].basis.n_basis > cells_of([wide])[0].basis.n_basis
 
 
 def long_tailed(n_samples=2000):
@@ -154,12 +146,19 @@ def test_rounded_values_with_a_long_tail_are_spread_over_their_step():
             assert edges[touched[-1] + 1] >= value + 0.5 - 1e-6
 
 
-def test_values_that_span_all_floats_keep_their_coordinate():
+def test_values_that_span_all_floats_or_are_far_keep_their_coordinate_and_width():
     values = 8e307 * np.tanh(np.random.default_rng(0).normal(size=40))
     cells, table = cells_of([values])
     for each in (cells, *curved_cells(cells, table, 2)):
         assert each.transforms == (LINEAR,)
         assert np.isfinite(each.log_widths).all()
+    # The middle of the only interval with two of five values is 5e299, from where the others are one number.
+    values = np.random.default_rng(0).normal(size=(5, 3))
+    values[0, 0] = 1e300
+    cells = choose_cells(values, 2)
+    for other in (cells, *curved_cells(cells, values, 2)):
+        assert (other.low < other.high).all()
+        assert np.isfinite(other.log_widths).all()
 
 
 def test_the_variable_itself_where_another_coordinate_would_not_help():
@@ -171,7 +170,7 @@ def test_the_variable_itself_where_another_coordinate_would_not_help():
     assert cells_of([narrow])[0].basis.n_basis == BASIS_NUMBERS[-1]
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1e-12, 1e12, 1e200])
+@pytest.mark.parametrize("scale", [1e-200, 1e12])
 def test_scale_changes_nothing(scale):
     values = np.random.default_rng(0).normal(size=100)
     cells, _ = cells_of([values])
@@ -206,12 +205,8 @@ def test_values_of_discrete_variables():
     assert (cells.log_widths[cells.first_value :] == 0.0).all()
     given = choose_cells(values, 2, {0: np.array([0.0, 1.0, 3.0, 7.0])})
     assert given.discrete == (0,)  # and no other
-    assert given.membership(values[:, :1].repeat(3, axis=1))[:, given.first_value :].sum(axis=0).tolist() == [
-        40,
-        40,
-        0,
-        40,
-    ]
+    membership = given.membership(values[:, :1].repeat(3, axis=1))
+    assert membership[:, given.first_value :].sum(axis=0).tolist() == [40, 40, 0, 40]
 
 
 def test_other_cells_for_the_same_samples():
@@ -231,13 +226,3 @@ def test_other_cells_for_the_same_samples():
     assert mixed.transforms == (others[1].transforms[0], LINEAR, LINEAR)
     assert mixed.low.tolist() == [others[1].low[0], cells.low[1], cells.low[2]]
     assert (mixed.basis, mixed.discrete) == (cells.basis, cells.discrete)
-
-
-def test_a_far_value_does_not_leave_cells_without_width():
-    # The middle of the only interval with two of five values is 5e299, from where the others are one number.
-    values = np.random.default_rng(0).normal(size=(5, 3))
-    values[0, 0] = 1e300
-    cells = choose_cells(values, 2)
-    for other in (cells, *curved_cells(cells, values, 2)):
-        assert (other.low < other.high).all()
-        assert np.isfinite(other.log_widths).all()

@@ -22,24 +22,18 @@ def test_adjusted_rand_index_agrees_with_scikit_learn(seed, rank, n):
     first, second = np.random.default_rng(seed).integers(rank, size=(2, n))
     found = adjusted_rand(contingency(first, second, rank))
     assert found == pytest.approx(adjusted_rand_score(first, second), abs=1e-12)
-
-
-def test_adjusted_rand_index_of_many_samples_does_not_overflow():
-    small = np.array([[50, 3], [4, 60]])
+    small = np.array([[50, 3], [4, 60]])  # many samples do not overflow
     assert adjusted_rand(small * 10**9) == pytest.approx(adjusted_rand(small * 10**7), rel=1e-6)
 
 
-def test_contingency_counts_weights():
+def test_contingency_counts_pairs_and_weights():
+    first, second = np.array([0, 0, 1, 2]), np.array([1, 1, 0, 2])
+    assert contingency(first, second, 3).tolist() == [[0, 2, 0], [1, 0, 0], [0, 0, 1]]
     rng = np.random.default_rng(0)
     (first, second), weights = rng.integers(0, 3, (2, 50)), rng.integers(0, 4, 50)
     repeated = contingency(np.repeat(first, weights), np.repeat(second, weights), 3)
     assert np.array_equal(contingency(first, second, 3, weights.astype(float)), repeated)
     assert adjusted_rand(contingency(first, second, 3, np.full(50, 1e-3))) == 1.0  # less than one sample tells nothing
-
-
-def test_contingency_is_a_count_of_pairs():
-    first, second = np.array([0, 0, 1, 2]), np.array([1, 1, 0, 2])
-    assert contingency(first, second, 3).tolist() == [[0, 2, 0], [1, 0, 0], [0, 0, 1]]
 
 
 def test_first_of_all_that_agree_is_kept():
@@ -51,13 +45,10 @@ def test_first_of_all_that_agree_is_kept():
     assert distinct_candidates(candidates[::2], np.array([1.0, 0, 1, 0, 0, 1])) == candidates[:1]
 
 
-def test_deviation_is_that_of_the_sum():
+def test_deviation_is_that_of_the_sum_and_weights_are_repeats():
     expected = np.sqrt(50) * np.std(FIRST - SECOND)
     assert deviation_of_difference(FIRST, SECOND) == pytest.approx(expected)
     assert deviation_of_difference(FIRST, FIRST + 3.0) == pytest.approx(0.0, abs=1e-9)
-
-
-def test_weights_are_repeats():
     weights = RNG.integers(0, 4, 50)
     repeated = (np.repeat(each, weights) for each in (FIRST, SECOND))
     assert deviation_of_difference(FIRST, SECOND, weights) == pytest.approx(deviation_of_difference(*repeated))

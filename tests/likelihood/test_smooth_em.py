@@ -1,5 +1,7 @@
 """Smoothed EM: ascent, identities, symmetries, difficult variables, hostile input."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,18 +9,13 @@ from hypothesis import strategies as st
 
 import tensorly_smp as smp
 from tensorly_smp._support.iteration import StopReason
-from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.likelihood.cells import choose_cells
 from tensorly_smp.likelihood.em import smooth_em, smooth_em_together
 from tensorly_smp.likelihood.steps import CellSamples
 
 
-def laid(values, rank, **options):
-    return choose_cells(values, rank, **options)
-
-
 def fit(values, posterior, sample_weight=None, shape=None, **options):
-    cells = laid(values, posterior.shape[1], sample_weight=sample_weight, shape=shape)
+    cells = choose_cells(values, posterior.shape[1], sample_weight=sample_weight, shape=shape)
     return smooth_em(CellSamples.assign_to_grid(values, cells, sample_weight), posterior, **options)
 
 
@@ -60,7 +57,7 @@ def test_penalized_likelihood_never_falls(seed, rank, weighted, shape):
         assert np.diff(result.mixture.coefficients, 2, axis=0).max() < 1e-9 * np.abs(result.mixture.coefficients).max()
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "gmm", "gamma", "laplace"])
+@pytest.mark.parametrize("kind", ["gaussian", "gamma", "laplace"])
 def test_stays_near_the_truth(kind):
     X, _, truth = smp.datasets.make_smooth_mixture(kind, 1000, 5, 3, random_state=0)
     result = fit(X, truth.posterior(X))
@@ -97,7 +94,7 @@ def test_samples_without_entries_say_nothing():
     rng = np.random.default_rng(3)
     values, posterior = mixed_values(rng, 60), rng.dirichlet([1, 1], 60)
     one = fit(values, posterior)
-    cells = laid(values, 2)
+    cells = choose_cells(values, 2)
     samples = CellSamples.assign_to_grid(np.vstack([values, np.full((5, 4), np.nan)]), cells)
     more = smooth_em(samples, np.vstack([posterior, np.full((5, 2), 0.5)]))
     np.testing.assert_allclose(more.mixture.log_weights, one.mixture.log_weights, atol=1e-9)
@@ -119,53 +116,34 @@ def test_component_of_three_samples_and_of_none():
     check(fit(equal, posterior))
 
 
-def test_few_samples_and_few_passes():
+def test_few_samples_few_passes_and_interrupts_that_keep_what_was_reached():
     rng = np.random.default_rng(6)
     check(fit(rng.normal(size=(4, 3)), rng.dirichlet([1, 1], 4)))
-    for n_passes in (0, 1, 2):
-        short = fit(rng.normal(size=(100, 3)), rng.dirichlet([1, 1], 100), n_iter_max=n_passes, tol=0.0)
-        check(short)
-        assert short.status is StopReason.MAX_SWEEPS
-        assert short.n_passes == n_passes
-        assert len(short.trace) == n_passes + 1
-
-
-@pytest.mark.parametrize("n_calls", [1, 2, 5])
-def test_an_interrupt_keeps_what_was_reached(n_calls):
-    rng = np.random.default_rng(6)
     values, posterior = rng.normal(size=(100, 3)), rng.dirichlet([1, 1], 100)
-    calls = []
-
-    def interrupt(*_):
-        calls.append(1)
-        if len(calls) == n_calls:
-            raise KeyboardInterrupt
-
-    stopped = fit(values, posterior, callback=interrupt, tol=0.0)
-    assert stopped.status is StopReason.INTERRUPTED
-    same = fit(values, posterior, n_iter_max=n_calls - 1, tol=0.0)
-    np.testing.assert_array_equal(stopped.posterior, same.posterior)
-    np.testing.assert_array_equal(stopped.trace, same.trace)
+    for n_passes in (0, 1, 4):
+        short = fit(values, posterior, n_iter_max=n_passes, tol=0.0)
+        check(short)
+        assert (short.status, short.n_passes) == (StopReason.MAX_SWEEPS, n_passes)
+        assert len(short.trace) == n_passes + 1
+        interrupt = mock.Mock(side_effect=[None] * n_passes + [KeyboardInterrupt])
+        stopped = fit(values, posterior, callback=interrupt, tol=0.0)
+        assert stopped.status is StopReason.INTERRUPTED
+        np.testing.assert_array_equal(stopped.posterior, short.posterior)
+        np.testing.assert_array_equal(stopped.trace, short.trace)
 
 
 def test_one_component_is_the_density_of_all_samples():
-    values = np.random.default_rng(7).normal(size=(2000, 3))
-    result = fit(values, np.ones((2000, 1)))
+    values = np.random.default_rng(7).normal(size=(1000, 3))
+    result, other = fit(values, np.ones((1000, 1))), fit(1e3 * values, np.ones((1000, 1)))
     cells = result.cells
     p = np.exp(cells.basis.log_probabilities(result.mixture.coefficients[:, 0]))[:, 0]
     centers = cells.low[0] + cells.basis.centers * (cells.high[0] - cells.low[0])
     assert p @ centers == pytest.approx(values[:, 0].mean(), abs=1e-3)
     assert p @ centers**2 == pytest.approx((values[:, 0] ** 2).mean(), rel=0.01)
     assert 6.0 - 1e-6 <= result.n_parameters < 12.0
-
-
-def test_likelihood_is_of_densities():
-    # On other cells, and in other units, up to the change of units.
-    values = np.random.default_rng(8).normal(size=(500, 3))
-    one, other = fit(values, np.ones((500, 1))), fit(1e3 * values, np.ones((500, 1)))
-    assert other.log_likelihood == pytest.approx(one.log_likelihood - 1500 * np.log(1e3), rel=1e-9)
-    expected = 1500 * (-0.5 * np.log(2 * np.pi * np.e))
-    assert one.log_likelihood == pytest.approx(expected, rel=0.03)
+    # The likelihood is of densities: on other cells, and in other units, up to the change of units.
+    assert other.log_likelihood == pytest.approx(result.log_likelihood - 3000 * np.log(1e3), rel=1e-9)
+    assert result.log_likelihood == pytest.approx(3000 * (-0.5 * np.log(2 * np.pi * np.e)), rel=0.03)
 
 
 @given(st.integers(0, 10**6), st.floats(0.0, 3.0), st.booleans())
@@ -174,7 +152,7 @@ def test_every_m_step_climbs(seed, distance, weighted):
     rng = np.random.default_rng(seed)
     values = mixed_values(rng, 60)
     values[rng.random(values.shape) < 0.2] = np.nan
-    samples = CellSamples.assign_to_grid(values, laid(values, 3), rng.uniform(0, 3, 60) if weighted else None)
+    samples = CellSamples.assign_to_grid(values, choose_cells(values, 3), rng.uniform(0, 3, 60) if weighted else None)
     penalty, mixture = samples.choose(samples.counts_from_posterior(rng.dirichlet(np.ones(3), 60)), "reml")
     vector = mixture.pack()
     mixture = samples.feasible(vector + distance * rng.standard_normal(vector.shape), mixture)
@@ -187,7 +165,7 @@ def test_every_m_step_climbs(seed, distance, weighted):
 def test_an_extrapolated_mixture_is_one():
     rng = np.random.default_rng(10)
     values = mixed_values(rng, 60)
-    samples = CellSamples.assign_to_grid(values, laid(values, 2))
+    samples = CellSamples.assign_to_grid(values, choose_cells(values, 2))
     _, mixture = samples.choose(samples.counts_from_posterior(rng.dirichlet(np.ones(2), 60)), "reml")
     vector = mixture.pack()
     again = mixture.unpack(vector)
@@ -256,7 +234,7 @@ HOSTILE = {
     criterion=st.sampled_from(["reml", "aic", "bic"]),
     seed=st.integers(0, 10**6),
 )
-@settings(max_examples=40)
+@settings(max_examples=30)
 def test_hostile_input(kinds, n_samples, rank, missing, weighted, criterion, seed):
     rng = np.random.default_rng(seed)
     values = np.column_stack([HOSTILE[kind](rng.normal(size=n_samples), rng) for kind in kinds])
@@ -290,18 +268,5 @@ def test_a_variable_that_only_samples_of_no_weight_have():
     rng = np.random.default_rng(14)
     values, weights = rng.normal(size=(50, 2)), np.repeat([1.0, 0.0], 25)
     values[:25, 1] = np.nan
-    cells = laid(values, 2, sample_weight=weights)
+    cells = choose_cells(values, 2, sample_weight=weights)
     check(smooth_em(CellSamples.assign_to_grid(values, cells, weights), rng.dirichlet([1, 1], 50)))
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"criterion": "gcv"}, InvalidInputError, r"expected one of \['reml', 'aic', 'bic'\]"),
-        ({"n_rounds": 0}, InvalidInputError, "n_rounds is 0"),
-        ({"n_iter_max": -1}, InvalidInputError, "n_iter_max is -1"),
-    ],
-)
-def test_refuses(options, error, message):
-    with pytest.raises(error, match=message):
-        fit(np.random.default_rng(15).normal(size=(20, 2)), np.ones((20, 1)), **options)

@@ -51,20 +51,8 @@ def test_agrees_with_loops(seed, rank, missing, is_weighted):
     np.testing.assert_allclose(result.log_likelihood, log_likelihood, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(result.counts, np.concatenate(counts), rtol=1e-10, atol=1e-14)
     np.testing.assert_allclose(result.component_counts, component_counts, rtol=1e-10)
-
-
-def test_joint_is_that_of_the_factors():
-    codes, model, _ = make_problem(0)
     joint = log_joint(one_hot(codes), np.log(model.weights), np.log(np.concatenate(model.factors)))
     np.testing.assert_allclose(joint, model.log_joint(codes), rtol=1e-12)
-
-
-def test_counts_are_conserved():
-    codes, model, weights = make_problem(1)
-    result = run(codes, model, weights)
-    np.testing.assert_allclose(result.counts.sum(axis=1), one_hot(codes).T @ weights)
-    np.testing.assert_allclose(result.component_counts.sum(), weights.sum())
-    np.testing.assert_allclose(result.posterior.sum(axis=1), 1.0)
 
 
 def test_sample_without_entries_has_no_say():
@@ -75,15 +63,16 @@ def test_sample_without_entries_has_no_say():
     assert not result.counts.any()
 
 
-@pytest.mark.parametrize("is_weighted", [False, True])
-def test_blocks_of_samples_change_nothing(monkeypatch, is_weighted):
+def test_blocks_of_samples_change_nothing_and_arguments_are_left_alone(monkeypatch):
     codes, model, weights = make_problem(3)
-    weights = weights if is_weighted else None
-    whole = run(codes, model, weights)
+    arguments = [one_hot(codes), np.log(model.weights), np.log(np.concatenate(model.factors)), weights]
+    before = [array.copy() for array in arguments]
+    whole, unweighted = expectation(*arguments), expectation(*arguments[:3])
     monkeypatch.setattr(module, "_BLOCK", 7)
-    parts = run(codes, model, weights)
-    for name in ("posterior", "log_likelihood", "counts", "component_counts"):
-        np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-12)
+    for expected, parts in ((whole, expectation(*arguments)), (unweighted, expectation(*arguments[:3]))):
+        for name in ("posterior", "log_likelihood", "counts", "component_counts"):
+            np.testing.assert_allclose(getattr(parts, name), getattr(expected, name), rtol=1e-12)
+    assert all(abs(now - then).max() == 0 for now, then in zip(arguments, before, strict=True))
 
 
 def test_impossible_samples_and_many_variables_stay_finite():
@@ -93,14 +82,6 @@ def test_impossible_samples_and_many_variables_stay_finite():
     result = expectation(one_hot(codes), np.log([0.25, 0.75]), log_floored(tables))
     np.testing.assert_allclose(result.log_likelihood, 3 * 2000 * np.log(SMALLEST_PROBABILITY))
     np.testing.assert_allclose(result.posterior, [[0.25, 0.75]] * 3, rtol=1e-9)
-
-
-def test_arguments_are_left_alone():
-    codes, model, weights = make_problem(4)
-    arguments = [one_hot(codes), np.log(model.weights), np.log(np.concatenate(model.factors)), weights]
-    before = [array.copy() for array in arguments]
-    expectation(*arguments)
-    assert all(abs(now - then).max() == 0 for now, then in zip(arguments, before, strict=True))
 
 
 @pytest.fixture(scope="module")
