@@ -32,13 +32,14 @@ from tensorly_smp.samples.labels import default_names, plain_names, refuse_repea
 from tensorly_smp.samples.reading import read_samples
 from tensorly_smp.samples.values import (
     MAX,
-    are_crowded,
+    crowded_variables,
     drop_zero_weight,
     middles,
     observed_values,
     quantiles,
-    stretched_range,
+    stretched_ranges,
 )
+from tensorly_smp.samples.values import ranges as extremes
 
 _SHOWN = 12  # variables in the text representation
 
@@ -111,9 +112,10 @@ class Binning:
             if unknown := set(known) - set(names):
                 raise InvalidInputError(f"{what} names {listed(unknown)}; expected names of variables.")
         values = {name: checked_values(each, name) for name, each in self.values.items()}
+        plain = plain_edges(sets_of_edges)
         edges = tuple(
-            edges_between(values[name]) if name in values else checked_edges(each, name)
-            for each, name in zip(sets_of_edges, names, strict=True)
+            edges_between(values[name]) if name in values else plain[n] if n in plain else checked_edges(each, name)
+            for n, (each, name) in enumerate(zip(sets_of_edges, names, strict=True))
         )
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "variables", names)
@@ -335,26 +337,31 @@ def binning_of_values(
         raise InvalidInputError(f"Variable(s) {listed(empty)} have no observed value; leave them out.")
     if len(values) == 1 and any(None in pair for pair in ranges) and (weights is None or weights[0] <= 1):
         raise InvalidInputError("X has 1 sample, which tells no range of values; expected at least 2 samples.")
-    edges: list[Any] = []
     constant: list[Hashable] = []
-    stretched: list[Hashable] = []
     discrete = discrete or {}
-    for column, name, count, limits in zip(values.T, names, counts, ranges, strict=True):
+    ends = np.tile([0.0, 1.0], (len(names), 1))
+    for n, (name, (low, high)) in enumerate(zip(names, extremes(values).T.tolist(), strict=True)):
         if name in discrete:
-            edges.append(None)
             constant += [name] * (len(discrete[name]) == 1)
             continue
-        observed, own = observed_values(column, weights)
-        low, high = bounds_of(observed, limits, share, count, name, own)
-        spaced = np.linspace(low, high, count + 1)
-        edges.append(spaced if strategy == "uniform" else quantile_edges(observed, low, high, count, own))
-        if is_constant(observed, count):
-            constant.append(name)
+        ends[n] = bounds_of(values[:, n], (low, high), ranges[n], share, counts[n], name, weights)
+        constant += [name] * is_constant(low, high, counts[n])
+    edges: list[Any] = [None] * len(names)
+    for count in set(counts):
+        alike = [n for n, own in enumerate(counts) if own == count]
+        for n, row in zip(alike, np.linspace(ends[alike, 0], ends[alike, 1], count + 1, axis=1), strict=True):
+            edges[n] = row
+    stretched = []
+    if strategy == "quantile":
+        for n, (name, count, (low, high)) in enumerate(zip(names, counts, ends.tolist(), strict=True)):
+            if name not in discrete:
+                observed, own = observed_values(values[:, n], weights)
+                edges[n] = quantile_edges(observed, low, high, count, own)
+    elif tells_outliers:
+        far = {*crowded_variables(values, edges, weights), *(stretched_ranges(values, weights) if share == 1.0 else ())}
+        told = {*constant, *discrete}
         # Only a range that the values set themselves: one that was given is meant.
-        elif tells_outliers and strategy == "uniform" and None in limits:
-            is_stretched = share == 1.0 and stretched_range(observed, own) is not None
-            if is_stretched or are_crowded(observed, spaced, own):
-                stretched.append(name)
+        stretched = [names[n] for n in sorted(far) if None in ranges[n] and names[n] not in told]
     binning = Binning(tuple(edges), tuple(names), strategy, frozenset(constant), discrete)
     merged = {
         name: n_made
@@ -456,30 +463,29 @@ _TIE = 1e-12
 LEAST_SHARE = 1e-280
 
 
-def is_constant(observed: np.ndarray, n_bins: int) -> bool:
+def is_constant(low: float, high: float, n_bins: int) -> bool:
     """Tell whether all values agree to the rounding that `n_bins` edges between them would suffer."""
-    low = float(observed.min())
-    high = float(observed.max())
     # halves, since high - low may overflow
     return high / 2 - low / 2 <= 2 * n_bins * _EPS * max(abs(low), abs(high))
 
 
 def bounds_of(
-    observed: np.ndarray,
+    column: np.ndarray,
+    ends: tuple[float, float],
     limits: tuple[float | None, float | None],
     coverage: float,
     n_bins: int,
     name: Hashable,
     weights: np.ndarray | None = None,
 ) -> tuple[float, float]:
-    """First and last edge of one variable, from its observed values and their weights (n_observed,)."""
-    low = float(observed.min())
-    high = float(observed.max())
-    if is_constant(observed, n_bins):
+    """First and last edge of one variable, from its values, their ends, and their weights (n_samples,)."""
+    low, high = ends
+    if is_constant(low, high, n_bins):
         low, high = _around(low, high, n_bins)
     elif coverage < 1 and None in limits:
         _check_span(low, high, name)
-        low, high = map(float, quantiles(observed, [(1 - coverage) / 2, (1 + coverage) / 2], weights))
+        observed, own = observed_values(column, weights)
+        low, high = quantiles(observed, [(1 - coverage) / 2, (1 + coverage) / 2], own).tolist()
         if not low < high:
             words = f"The central {coverage:g} of variable {shown(name)} is the single value {low:g}"
             raise InvalidInputError(f"{words}; use a larger coverage.")
@@ -567,6 +573,21 @@ def checked_edges(edges: Any, name: Hashable) -> np.ndarray:
         advice = "rescale the variable, clip the far values, or set them to NaN if they are errors"
         raise InvalidInputError(f"A bin of variable {shown(name)} is narrower than {least:.1e}; {advice}.")
     return array
+
+
+def plain_edges(edges: Sequence[Any]) -> dict[int, np.ndarray]:
+    """Read-only copies of those edges, by position, that are arrays like the first and valid; all checked at once."""
+    chosen = [n for n, each in enumerate(edges) if type(each) is np.ndarray and each.dtype == np.float64]
+    chosen = [n for n in chosen if edges[n].ndim == 1 and len(edges[n]) == max(3, len(edges[chosen[0]]))]
+    if not chosen:
+        return {}
+    rows = np.array([edges[n] for n in chosen])
+    with np.errstate(over="ignore", invalid="ignore"):
+        spans = rows[:, -1] - rows[:, 0]
+        are_wide = np.diff(rows, axis=1).min(axis=1) >= np.maximum(_TINY, LEAST_SHARE * spans)
+    are_valid = np.isfinite(rows).all(axis=1) & (spans <= MAX / 2) & are_wide
+    rows.flags.writeable = False
+    return {n: row for n, row, is_valid in zip(chosen, rows, are_valid.tolist(), strict=True) if is_valid}
 
 
 def _increasing(numbers: Any, what: str, name: Hashable, fewest: int) -> np.ndarray:

@@ -15,6 +15,7 @@ from tensorly_smp.codes.binning import Binning, resolve_n_bins
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.samples.labels import SampleLabels
 from tensorly_smp.samples.reading import read_samples
+from tensorly_smp.samples.values import bin_indices
 
 MISSING = -1
 
@@ -194,13 +195,11 @@ def encode_samples(
         raise InvalidTypeError(f"binning is {type(binning).__name__}; expected a Binning, as of choose_binning.")
     checked_choice(out_of_range, "out_of_range", ("clip", "missing"))
     samples = read_samples(X, binning.variables, sample_dim)
-    codes = np.empty(samples.values.shape, dtype=code_dtype(binning.n_bins))
-    for n, edges in enumerate(binning.edges):
-        column = np.ascontiguousarray(samples.values[:, n])
-        missing = np.isnan(column)
-        if out_of_range == "missing":
-            missing |= (column < edges[0]) | (column > edges[-1])
-        codes[:, n] = np.where(missing, MISSING, np.searchsorted(edges[1:-1], column, side="right"))
+    codes = bin_indices(samples.values, binning.edges)
+    codes[np.isnan(samples.values)] = MISSING
+    if out_of_range == "missing":
+        low, high = np.transpose([(edges[0], edges[-1]) for edges in binning.edges])
+        codes[(samples.values < low) | (samples.values > high)] = MISSING
     return Codes(codes, binning, samples.labels)
 
 

@@ -35,13 +35,13 @@ from tensorly_smp.samples.labels import SampleLabels
 from tensorly_smp.samples.parts import Chunk, layout_of, read_parts, survey_parts
 from tensorly_smp.samples.reading import NO_LABELS, Samples, label_refusal, read_samples
 from tensorly_smp.samples.values import (
-    are_crowded,
+    crowded_variables,
     drop_zero_weight,
     evenly_spaced,
     merge_equal_rows,
     observed_values,
     representative,
-    stretched_range,
+    stretched_ranges,
     subsample_evenly,
 )
 
@@ -549,9 +549,8 @@ def choose_bins(
     used, weights = drop_zero_weight(samples.values, sample_weight)
     ranges = None
     if is_start and binning == "uniform":
-        columns = zip(samples.variables, used.T, strict=True)
-        central = {name: stretched_range(*observed_values(column, weights)) for name, column in columns}
-        ranges = {name: pair for name, pair in central.items() if pair is not None and name not in discrete}
+        central = {samples.variables[n]: pair for n, pair in stretched_ranges(used, weights).items()}
+        ranges = {name: pair for name, pair in central.items() if name not in discrete}
     # Far values have cells of their own, and of how many bins starts are made is no concern of the user.
     settings = n_bins, binning, ranges, None, weights, discrete, not is_start
     chosen, caught = binning_of_values(used, samples.variables, *settings)
@@ -561,9 +560,9 @@ def choose_bins(
     if not is_start or must_be_uniform or binning != "uniform":
         return chosen
     edges = list(chosen.edges)
-    for n, name in enumerate(samples.variables):
-        observed, own = observed_values(used[:, n], weights)
-        if name not in discrete and are_crowded(observed, edges[n], own):
+    for n in crowded_variables(used, edges, weights):
+        if samples.variables[n] not in discrete:
+            observed, own = observed_values(used[:, n], weights)
             ends = float(observed.min()), float(observed.max())
             edges[n] = quantile_edges(observed, *ends, len(edges[n]) - 1, own)
             chosen = replace(chosen, edges=tuple(edges), strategy="given")

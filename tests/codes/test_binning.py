@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import tensorly_smp as smp
-from tensorly_smp.codes.binning import Binning, choose_binning, quantile_edges, stretched_range
+from tensorly_smp.codes.binning import Binning, choose_binning, quantile_edges, stretched_ranges
 from tensorly_smp.exceptions import (
     ConstantVariableWarning,
     InvalidInputError,
@@ -359,6 +359,6 @@ def test_weights_tell_what_is_far(X):
     assert choose_binning(X, sample_weight=np.append(np.ones(200), 0.0)) == choose_binning(X[:-1])
     with pytest.warns(OutlierWarning):
         choose_binning(X, sample_weight=np.append(np.full(200, 2.0), 1.0))
-    assert stretched_range(X[:, 0], np.append(np.ones(200), 2.0)) is not None
-    assert stretched_range(X[:, 0], np.append(np.ones(200), 20.0)) is None  # a tenth of all is not few
-    assert stretched_range(X[:, 0], np.full(201, 0.2)) is None  # of 40 samples nothing is said
+    assert stretched_ranges(X[:, :1], np.append(np.ones(200), 2.0))
+    assert not stretched_ranges(X[:, :1], np.append(np.ones(200), 20.0))  # a tenth of all is not few
+    assert not stretched_ranges(X[:, :1], np.full(201, 0.2))  # of 40 samples nothing is said
