@@ -551,7 +551,7 @@ def _match_names(
     missing = [name for name in wanted if name not in found]
     unknown = [name for name in found if name not in wanted]
     if missing or unknown:
-        advice = "What was not observed may be columns of NaN, or take density_.marginal(names), the density of the others."
+        advice = "What was not observed may be columns of NaN, or take density_.marginal(names) of the others."
         if unknown:
             advice = f"Select or rename columns; a bare array is matched by position.{_saved_index(unknown)}"
         words = f"missing {listed(missing) or 'none'}; unknown {listed(unknown) or 'none'}; expected {listed(wanted)}"
