@@ -134,21 +134,15 @@ def test_many_samples_are_thinned_to_equal_weights(rank):
     assert subsample_for_search(few, rank) is few
 
 
-def test_draws_follow_the_weights():
-    cumulated = np.cumsum([[1.0], [0.0], [3.0]], axis=0)
-    found = [draw(cumulated, np.array([u]))[0] for u in (0.0, 0.2, 0.3, 0.999, 1.0)]
-    assert found == [0, 0, 2, 2, 2]
-
-
-def test_distances_by_hand():
-    mid_ranks = mid_ranks_of(np.random.default_rng(0).normal(size=(12, 3)))
+def test_distances_draws_and_seeds():
+    mid_ranks = mid_ranks_of(np.random.default_rng(0).normal(size=(200, 3)))
     points = mid_ranks.centered
     expected = ((points[:, None] - points[[3, 5]]) ** 2).sum(axis=2)
     np.testing.assert_allclose(distances(mid_ranks, np.array([3, 5])), expected, atol=1e-12)
-
-
-def test_every_sample_belongs_to_its_nearest_seed():
-    mid_ranks = mid_ranks_of(np.random.default_rng(0).normal(size=(200, 3)))
+    cumulated = np.cumsum([[1.0], [0.0], [3.0]], axis=0)
+    found = [draw(cumulated, np.array([u]))[0] for u in (0.0, 0.2, 0.3, 0.999, 1.0)]
+    assert found == [0, 0, 2, 2, 2]
+    # Every sample belongs to its nearest seed.
     posterior = seeded_posteriors(mid_ranks, 5, 2, np.random.default_rng(1))
     assert posterior.shape == (200, 2, 5)
     np.testing.assert_allclose(posterior.sum(axis=2), 1.0)

@@ -13,6 +13,12 @@ GROUPS = np.arange(600) % 3
 X = np.random.default_rng(0).normal(size=(600, 5)) + np.array([[0] * 5, [0, 0, 7, 0, 0], [6, 5, 3, 4, 5]])[GROUPS]
 
 
+#: The two groups that are alike as one, and the third in halves.
+WRONG = np.zeros((600, 3))
+WRONG[GROUPS < 2, 0] = 1.0
+WRONG[GROUPS == 2, 1 + (np.arange(200) % 2)] = 1.0
+
+
 def fit_from(posterior, values=X):
     cells = choose_cells(values, posterior.shape[1], {})
     samples = CellSamples.assign_to_grid(values, cells)
@@ -45,22 +51,15 @@ def test_from_the_right_answer_another_group_is_two():
 
 
 def test_from_the_wrong_answer_the_group_with_two_peaks_is_two():
-    wrong = np.zeros((600, 3))
-    wrong[GROUPS < 2, 0] = 1.0
-    wrong[GROUPS == 2, 1 + (np.arange(200) % 2)] = 1.0
-    samples, fit = fit_from(wrong)
-    moves = rival_moves(samples, fit, X)
-    found = [smp.metrics.clustering_accuracy(GROUPS, move.clusters) for move in moves]
+    samples, fit = fit_from(WRONG)
+    found = [smp.metrics.clustering_accuracy(GROUPS, move.clusters) for move in rival_moves(samples, fit, X)]
     assert max(found) > 0.99
 
 
 def test_missing_entries_share_the_sides_of_a_valley():
     holes = X.copy()
     holes[::7, 2] = np.nan
-    wrong = np.zeros((600, 3))
-    wrong[GROUPS < 2, 0] = 1.0
-    wrong[GROUPS == 2, 1 + (np.arange(200) % 2)] = 1.0
-    samples, fit = fit_from(wrong, holes)
+    samples, fit = fit_from(WRONG, holes)
     moves = [
         move
         for move in rival_moves(samples, fit, holes)  # the last two as one, in halves of the first
@@ -72,16 +71,12 @@ def test_missing_entries_share_the_sides_of_a_valley():
     np.testing.assert_allclose(halves.std(axis=0), 0.0, atol=0.05)
 
 
-def test_clear_groups_have_no_moves():
+def test_clear_groups_have_no_moves_and_two_components_may_be_one_that_is_two_in_another_way():
     data = smp.datasets.make_smooth_mixture("gaussian", 600, 5, 3, random_state=0)
     assert rival_moves(*fit_from(np.eye(3)[data.labels], data.X), data.X) == []
     assert rival_moves(*fit_from(np.ones((600, 1))), X) == []
-
-
-def test_two_components_may_be_one_that_is_two_in_another_way():
     values, groups = X[GROUPS < 2], GROUPS[GROUPS < 2]
-    samples, fit = fit_from(np.eye(2)[groups], values)
-    moves = rival_moves(samples, fit, values)
+    moves = rival_moves(*fit_from(np.eye(2)[groups], values), values)
     assert moves
     for move in moves:
         np.testing.assert_allclose(move.posterior.sum(axis=1), 1.0)

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from tensorly_smp.splines.basis import LINEAR, ArcsinhTransform
 
 
-@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
-def test_knots_are_equally_wide_in_the_coordinate_and_end_where_they_should(center, scale):
+@given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e6), st.floats(-20, 20))
+def test_knots_are_equally_wide_in_the_coordinate_and_end_where_they_should(center, scale, u):
     transform = ArcsinhTransform(center, scale)
+    assert transform.forward(transform.inverse(np.array([u])))[0] == pytest.approx(u, abs=1e-8)
     low, high = center - 3.0 * scale, center + 1e4 * scale
     knots = transform.knots(low, high, 50)
     assert (np.diff(knots) > 0).all()
@@ -18,12 +19,6 @@ def test_knots_are_equally_wide_in_the_coordinate_and_end_where_they_should(cent
     assert knots[-1] == (high - center) / scale
     widths = np.diff(np.arcsinh(knots))
     np.testing.assert_allclose(widths, widths.mean(), rtol=1e-6)
-
-
-@given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e6), st.floats(-20, 20))
-def test_inverse(center, scale, u):
-    transform = ArcsinhTransform(center, scale)
-    assert transform.forward(transform.inverse(np.array([u])))[0] == pytest.approx(u, abs=1e-8)
 
 
 def test_like_the_variable_near_the_center_and_like_its_logarithm_far_away():
