@@ -175,13 +175,9 @@ def shapes(size: Size) -> Iterator[Line]:
         ratios = []
         for rank in (5, 10):
             for kind in KINDS:
-                lines = [
-                    line_of("", partial(fit, X, rank), 1, diagonal=partial(gaussian(rank).fit, X))
-                    for X in (
-                        smp.datasets.make_smooth_mixture(kind, n_samples, 10, rank, random_state=seed).X
-                        for seed in range(size.repeats)
-                    )
-                ]
+                make = partial(smp.datasets.make_smooth_mixture, kind, n_samples, 10, rank)
+                draws = (make(random_state=seed).X for seed in range(size.repeats))
+                lines = [line_of("", partial(fit, X, rank), 1, diagonal=partial(gaussian(rank).fit, X)) for X in draws]
                 ours, theirs = median(e.seconds for e in lines), median(e.peers["diagonal"] for e in lines)
                 ratios.append(ours / theirs)
                 yield Line(f"fit: {kind}, {n_samples} x 10, {rank} components", ours, {"diagonal": theirs})
@@ -226,9 +222,8 @@ def paper(size: Size) -> Iterator[Line]:
     for triples in (24, "all"):
         for loss in ("kl", "frobenius"):
             solution = decompose(triples, loss)
-            found = line_of(
-                f"as in the paper, {triples} triples, {loss}", partial(decompose, triples, loss), size.repeats
-            )
+            name = f"as in the paper, {triples} triples, {loss}"
+            found = line_of(name, partial(decompose, triples, loss), size.repeats)
             yield found._replace(note=f"{solution.trace.n_sweeps} sweeps")
 
 
@@ -238,10 +233,8 @@ def solver(size: Size) -> Iterator[Line]:
     ways: dict[str, dict[str, Any]] = {"": {}, ", random start": dict(init="random")}
     ways |= {", not extrapolated": plain, ", mirror": of_paper}
     for kind in KINDS:
-        X = [
-            smp.datasets.make_smooth_mixture(kind, 10 * size.samples, 10, 10, random_state=k).X
-            for k in range(size.repeats)
-        ]
+        make = partial(smp.datasets.make_smooth_mixture, kind, 10 * size.samples, 10, 10)
+        X = [make(random_state=k).X for k in range(size.repeats)]
         beside = median(processor_time(partial(gaussian(10).fit, values))[1] for values in X)
         marginals = [smp.count_marginals(smp.encode_samples(v, smp.choose_binning(v, 15))) for v in X]
         for loss in ("kl", "frobenius"):
@@ -273,12 +266,7 @@ def imports(size: Size) -> Iterator[Line]:
 
 
 PARTS: dict[str, Callable[[Size], Iterator[Line]]] = {
-    "jobs": jobs,
-    "cases": cases,
-    "shapes": shapes,
-    "stages": stages,
-    "paper": paper,
-    "solver": solver,
+    **{part.__name__: part for part in (jobs, cases, shapes, stages, paper, solver)},
     "import": imports,
 }
 

@@ -101,13 +101,8 @@ def recovery(options):
                 errors, sweeps, ended = [], [], set()
                 for seed in range(n_truths):
                     truth = random_truth(*size, seed)
-                    fit = partial(
-                        smp.coupled_simplex_parafac,
-                        truth.to_marginals(),
-                        truth.rank,
-                        loss=loss,
-                        options=smp.SolverOptions(solver=solver),
-                    )
+                    chosen = {"loss": loss, "options": smp.SolverOptions(solver=solver)}
+                    fit = partial(smp.coupled_simplex_parafac, truth.to_marginals(), truth.rank, **chosen)
                     start = fit(init="random", n_init=10, n_iter_max=30, random_state=0).factors
                     solution = fit(init=start, n_iter_max=n_sweeps)
                     errors.append(smp.metrics.factor_error(solution.factors, truth))

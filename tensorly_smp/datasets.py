@@ -386,7 +386,11 @@ def make_smooth_mixture(
     mixture = _draw_mixture(kind, n_variables, n_components, truth_rng)
     X, labels = mixture.sample(n_samples, sample_rng)
     if checked_real(missing, "missing", 0.0, 1.0):
-        X[_missing_pattern(X.shape, missing, missing_rng)] = np.nan
+        removed = missing_rng.random(X.shape) < missing
+        kept_anyway = missing_rng.integers(n_variables, size=n_samples)
+        whole_rows = np.flatnonzero(removed.all(axis=1))
+        removed[whole_rows, kept_anyway[whole_rows]] = False
+        X[removed] = np.nan
     return SmoothMixtureSample(X, labels, mixture)
 
 
@@ -408,12 +412,3 @@ def _draw_mixture(kind: Any, n_variables: int, n_components: int, rng: np.random
         # The variance of a Laplace distribution is twice its squared scale.
         return TrueMixture(weights, stats.laplace(), rng.uniform(-5, 5, size), np.sqrt(rng.uniform(5, 10, size) / 2))
     raise InvalidInputError(f"kind is {shown(kind)}; expected one of 'gaussian', 'gmm', 'gamma' and 'laplace'.")
-
-
-def _missing_pattern(shape: tuple[int, int], missing: float, rng: np.random.Generator) -> np.ndarray:
-    """True where an entry is removed, never in a whole row; independent of the values."""
-    removed = rng.random(shape) < missing
-    kept_anyway = rng.integers(shape[1], size=shape[0])
-    empty = np.flatnonzero(removed.all(axis=1))
-    removed[empty, kept_anyway[empty]] = False
-    return removed

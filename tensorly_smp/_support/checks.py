@@ -288,7 +288,9 @@ def checked_real(value: Any, name: str, low: float = 0.0, high: float = np.inf, 
     try:
         return float(value)
     except OverflowError as error:
-        raise InvalidInputError(f"{name} is {shown(value)}; expected a number within the floats.") from error
+        if ends[1] == "]":
+            return np.inf
+        raise InvalidInputError(f"{name} is {shown(value)}; expected a finite float.") from error
 
 
 def checked_choice(value: Any, name: str, choices: Iterable[str | None]) -> Any:

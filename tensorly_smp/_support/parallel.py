@@ -309,8 +309,9 @@ class Parts:
     @property
     def pieces(self) -> list[Any]:
         """The pieces as ``dask.delayed`` objects."""
-        parts = self if self.make is None else self.map(_itself)
-        return [_delayed(key, parts.graph) for key in parts.keys]
+        if self.make is not None:
+            return [require_dask().delayed(self.make)(*arguments) for arguments in self.keys]
+        return [_delayed(key, self.graph) for key in self.keys]
 
     def map(self, function: Callable[..., Any], *arguments: Any, each: Sequence[int] | None = None) -> Parts:
         """``function(piece, *arguments)`` of every piece, not computed yet.
@@ -388,10 +389,6 @@ class _Call:
 
 def _apply(call: _Call, piece: Any, *own: Any) -> Any:
     return call.function(piece if call.make is None else call.make(*piece), *own, *call.arguments)
-
-
-def _itself(piece: Any) -> Any:
-    return piece
 
 
 def _graph(name: str, layer: dict[Any, Any], dependencies: Sequence[Any]) -> Any:

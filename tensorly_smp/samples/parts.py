@@ -206,7 +206,10 @@ def read_parts(layout: Layout, sample_weight: Any) -> tuple[Parts, tuple[int, ..
         sizes = tuple(Parts.of([[block] for block in layout.blocks], len).gather())
     if not sum(sizes):
         raise InvalidInputError("X has 0 sample(s) while a minimum of 1 is required.")
-    weights = None if sample_weight is None else _slices(sample_weight, sizes)
+    weights = None
+    if sample_weight is not None:  # in memory: there is one number for a sample
+        given = np.asarray(sample_weight) if is_chunked(sample_weight) else sample_weight
+        weights = np.split(np.asarray(checked_sample_weight(given, sum(sizes))), np.cumsum(sizes)[:-1])
     groups: list[list[int]] = []
     filled = np.inf
     for i, size in enumerate(sizes):  # neighboring blocks make a part
@@ -215,10 +218,8 @@ def read_parts(layout: Layout, sample_weight: Any) -> tuple[Parts, tuple[int, ..
             filled = 0.0
         groups[-1].append(i)
         filled += size
-    inputs = []
-    for group in groups:
-        own = None if weights is None else [weights[i] for i in group]
-        inputs.append([[layout.blocks[i] for i in group], own])
+    own = [None if weights is None else [weights[i] for i in group] for group in groups]
+    inputs = [[[layout.blocks[i] for i in group], some] for group, some in zip(groups, own, strict=True)]
     read = partial(_read, positions=list(layout.positions), value_labels=layout.of_blocks)
     return Parts.of(inputs, read), tuple(sum(sizes[i] for i in group) for group in groups)
 
@@ -228,9 +229,7 @@ def _read(
 ) -> Chunk:
     matrices = [block_values(block, positions, value_labels) for block in blocks]
     values = matrices[0] if len(matrices) == 1 else np.concatenate(matrices)
-    if weights is None:
-        return Chunk(values, None)
-    return Chunk(values, np.concatenate(weights))
+    return Chunk(values, None if weights is None else np.concatenate(weights))
 
 
 def block_values(
@@ -254,14 +253,6 @@ def block_values(
     if isinstance(block, np.ndarray) and block.dtype.kind in "biuf" and not isinstance(block, np.ma.MaskedArray):
         return np.asarray(block[:, list(positions)], dtype=np.float64)
     return read_samples(block, value_labels=value_labels).values[:, list(positions)]
-
-
-def _slices(sample_weight: Any, sizes: Sequence[int]) -> list[np.ndarray]:
-    """The weights of every block, in memory: there is one number for a sample."""
-    if is_chunked(sample_weight):
-        sample_weight = np.asarray(sample_weight)
-    weights = np.asarray(checked_sample_weight(sample_weight, sum(sizes)))
-    return np.split(weights, np.cumsum(sizes)[:-1])
 
 
 def survey_parts(
