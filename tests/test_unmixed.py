@@ -32,7 +32,7 @@ def fit(X, n_components=2, sample_weight=None, **parameters):
 
 @pytest.fixture(scope="module")
 def data():
-    return smp.datasets.make_smooth_mixture("gmm", 1500, 4, 2, random_state=0)
+    return smp.datasets.make_smooth_mixture("gmm", 1000, 4, 2, random_state=0)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def model(frame):
 @pytest.fixture(scope="module")
 def independent():
     """Samples of a product mixture: no map is needed."""
-    return smp.datasets.make_smooth_mixture("laplace", 600, 4, 2, random_state=3)
+    return smp.datasets.make_smooth_mixture("laplace", 400, 4, 2, random_state=3)
 
 
 @pytest.fixture(scope="module")
@@ -134,27 +134,19 @@ def test_product_model_where_no_map_is_needed(product_model, independent):
     )
 
 
-def test_summaries_say_what_became_of_the_map(model, product_model):
-    assert dict(fit_summary(model.result_))["unmixing"].startswith("4 of 4 variables are combined; start: ")
-    assert dict(fit_summary(product_model.result_))["unmixing"].startswith("none: a product mixture of the variables")
-    assert "variables are combined" in model._repr_html_()
-
-
 def test_units_do_not_matter(frame, model):
     factors = np.array([1e-3, 1.0, 1e4, 10.0])
     scaled = fit(frame * factors)
     np.testing.assert_allclose(scaled.unmixing_.values * factors, model.unmixing_.values, atol=1e-3)
     assert scaled.score(frame * factors) + np.log(factors).sum() == pytest.approx(model.score(frame), abs=1e-3)
-
-
-def test_rotation_does_not_matter(frame, model):
+    # Rotation does not matter.
     turn = np.linalg.qr(np.random.default_rng(0).standard_normal((4, 4)))[0]
     turned = pd.DataFrame(frame.to_numpy() @ turn.T, columns=frame.columns)
     assert fit(turned).score(turned) == pytest.approx(model.score(frame), abs=0.01)
 
 
 def test_arrays_and_data_arrays(data):
-    X = data.X[:500] @ MIXING.T
+    X = data.X[:200] @ MIXING.T
     of_array = fit(X, tol=0.1)
     labelled = xr.DataArray(X.T, dims=("variable", "sample"), coords={"variable": list("pqrs")})
     of_labelled = fit(labelled, tol=0.1)
@@ -194,28 +186,27 @@ def test_rounded_values_do_not_make_a_lattice(frame, model):
     assert fit(X, tol=0.1).score(X) < model.score(frame.iloc[:400]) + 0.3
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda X: np.where(np.arange(4) == 1, np.nan, X), r"have missing entries \(NaN\).*impute"),
-        (lambda X: X[:, :2], "at least three"),
-        (lambda X: np.round(X[:, [0, 0, 0, 1]] / 50), "neither constant nor discrete"),
-    ],
-)
-def test_samples_that_cannot_be_unmixed(data, change, words):
-    X = data.X[:200].copy()
-    if "missing" in words:
-        X[3, 1] = np.nan
-    else:
-        X = change(X)
-    with pytest.raises(InvalidInputError, match=words):
-        smp.UnmixedProductMixture(2).fit(X)
-
-
-def test_chunks_are_refused(data):
+def test_samples_that_cannot_be_unmixed(data):
+    X = data.X[:200]
+    one = np.random.default_rng(0).normal(size=(200, 1))
+    parts = np.exp(np.random.default_rng(0).normal(scale=0.3, size=(150, 4)))
+    percentages = 100.0 * parts / parts.sum(axis=1, keepdims=True)
+    for values, words in (
+        (np.where(np.arange(800).reshape(200, 4) == 13, np.nan, X), r"have missing entries \(NaN\).*impute"),
+        (X[:, :2], "at least three"),
+        (np.round(X[:, [0, 0, 0, 1]] / 50), "neither constant nor discrete"),
+        (one * [1.0, 2.0, 3.0], r"'x0'.*'x2' determine each other"),
+        (X * [1.0, 1e-150, 1.0, 1.0], r"'x1'.*rescale"),
+        (X * [1.0, 1e150, 1.0, 1.0], r"'x1'.*rescale"),
+        # They add up to 100 but for their rounding: the matrix would find that, and nothing else.
+        (percentages.round(0), "leave one of them out, such as 'x3'"),
+        (percentages.round(2), "leave one of them out, such as 'x3'"),
+    ):
+        with pytest.raises(InvalidInputError, match=words):
+            fit(values)
     dask_array = pytest.importorskip("dask.array")
     with pytest.raises(InvalidInputError, match="in chunks"):
-        smp.UnmixedProductMixture(2).fit(dask_array.from_array(data.X, chunks=500))
+        fit(dask_array.from_array(X, chunks=50))
 
 
 @pytest.mark.parametrize(
@@ -245,7 +236,7 @@ def test_parameters_of_the_mixture_can_be_set(frame, tmp_path):
     mixture = smp.SmoothProductMixture(penalty="aic", n_bins=8)
     model = clone(smp.UnmixedProductMixture(3, mixture=mixture, random_state=0))
     assert model.set_params(mixture__penalty="bic").get_params()["mixture__penalty"] == "bic"
-    fitted = model.set_params(tol=0.1).fit(frame.iloc[:300])
+    fitted = model.set_params(tol=0.1).fit(frame.iloc[:150])
     assert fitted.mixture_.n_components == 3
     assert fitted.mixture_.penalty == "bic"
     assert fitted.mixture_.init == smp.SmoothProductMixture().init
@@ -272,16 +263,15 @@ def test_too_few_samples_are_no_copies():
 
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
 def test_a_sample_that_outweighs_all_others_leaves_numbers():
-    X = smp.datasets.make_smooth_mixture("gaussian", 200, 4, 2, random_state=0).X
-    model = smp.UnmixedProductMixture(2, random_state=0).fit(X, sample_weight=[1e12, *np.ones(199)])
+    X = smp.datasets.make_smooth_mixture("gaussian", 60, 4, 2, random_state=0).X
+    model = smp.UnmixedProductMixture(2, random_state=0).fit(X, sample_weight=[1e12, *np.ones(59)])
     assert np.isfinite(model.score_samples(X)).all()
     assert np.isfinite(model.unmixing_).all()
 
 
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
-@pytest.mark.parametrize("correlation", [0.999, 0.9999])
-def test_one_gaussian_component_has_the_likelihood_of_a_gaussian(correlation):
-    covariance = np.full((4, 4), correlation) + (1.0 - correlation) * np.eye(4)
+def test_one_gaussian_component_has_the_likelihood_of_a_gaussian():
+    covariance = np.full((4, 4), 0.9999) + 0.0001 * np.eye(4)
     X = np.random.default_rng(0).multivariate_normal(np.zeros(4), covariance, 1000)
     model = smp.UnmixedProductMixture(1, random_state=0).fit(X)
     gaussian = -0.5 * (np.linalg.slogdet(2 * np.pi * np.cov(X.T, ddof=0))[1] + 4)
@@ -308,12 +298,15 @@ def test_one_component_is_independent_component_analysis():
 
 def test_not_converged_is_said(frame):
     with pytest.warns(ConvergenceWarning, match=r"stopped after 1 pass\(es\)"):
-        model = smp.UnmixedProductMixture(2, max_iter=1, random_state=0).fit(frame)
+        model = smp.UnmixedProductMixture(2, max_iter=1, random_state=0).fit(frame.iloc[:200])
     assert not model.converged_
     assert model.n_iter_ >= 1
 
 
-def test_record_of_the_search(model):
+def test_record_of_the_search(model, product_model):
+    assert dict(fit_summary(model.result_))["unmixing"].startswith("4 of 4 variables are combined; start: ")
+    assert dict(fit_summary(product_model.result_))["unmixing"].startswith("none: a product mixture of the variables")
+    assert "variables are combined" in model._repr_html_()
     result = model.result_
     assert {"unmixing", "mixing", "mixed", "unmixing_log_likelihood", "unmixing_start_criterion"} <= set(result)
     assert "product" in result.unmixing_start.values
@@ -322,23 +315,20 @@ def test_record_of_the_search(model):
     assert best > result.unmixing_start_criterion.sel(unmixing_start="product") + 0.3
     assert result.unmixing_log_likelihood.sizes["alternation"] == model.n_iter_
     assert model.identifiability_.rank == 2
-    assert "Fit" in model._repr_html_()
 
 
-@pytest.mark.parametrize("is_file", [True, False])
-def test_saved_models_come_back(model, frame, tmp_path, is_file):
+def test_saved_models_come_back(model, frame, tmp_path):
     model.save(tmp_path / "model.nc")
-    again = smp.load(tmp_path / "model.nc" if is_file else model.to_dataset())
-    assert isinstance(again, smp.UnmixedProductMixture)
-    xr.testing.assert_identical(again.unmixing_, model.unmixing_)
-    np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))
-    np.testing.assert_array_equal(again.score_samples(frame), model.score_samples(frame))
-    assert again.n_parameters_ == model.n_parameters_
-    assert again.is_product_ == model.is_product_
-    assert again.mixture_.shape == model.mixture_.shape
-    of_sources = again.mixture_.predict_proba(model.unmix(frame))
-    np.testing.assert_allclose(of_sources, model.predict_proba(frame), atol=1e-12)
-    xr.testing.assert_identical(again.result_, model.result_)
+    for again in (smp.load(tmp_path / "model.nc"), smp.load(model.to_dataset())):
+        assert isinstance(again, smp.UnmixedProductMixture)
+        np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))
+        np.testing.assert_array_equal(again.score_samples(frame), model.score_samples(frame))
+        for name in ("n_parameters_", "is_product_"):
+            assert getattr(again, name) == getattr(model, name)
+        assert again.mixture_.shape == model.mixture_.shape
+        of_sources = again.mixture_.predict_proba(model.unmix(frame))
+        np.testing.assert_allclose(of_sources, model.predict_proba(frame), atol=1e-12)
+        xr.testing.assert_identical(again.result_, model.result_)
 
 
 @pytest.mark.parametrize(
@@ -375,7 +365,7 @@ def test_dependence_that_is_not_linear_is_said():
 
 
 def test_variables_that_others_determine_come_back(frame):
-    part = frame.iloc[:300]
+    part = frame.iloc[:200]
     wide = part.assign(rest=100.0 - part["a"] - part["c"], copy=part["b"] * 1.8 + 32.0)
     with pytest.warns(ConstantVariableWarning) as caught:
         model = smp.UnmixedProductMixture(2, random_state=0, tol=0.1).fit(wide)
@@ -408,12 +398,6 @@ def test_determined_variables_beside_rounded_ones_without_a_map():
     np.testing.assert_allclose(drawn[:, 3], 3.0 * drawn[:, 0] - 1.0)
 
 
-def test_variables_that_are_all_one_are_refused():
-    X = np.random.default_rng(0).normal(size=(100, 1)) * [1.0, 2.0, 3.0]
-    with pytest.raises(InvalidInputError, match=r"'x0'.*'x2' determine each other"):
-        fit(X, 2)
-
-
 def test_scores_are_mixed_as_rounded_numbers(data):
     """Integers are discrete in a product mixture; likelihoods of both are of probabilities."""
     X = np.round(data.X[:500] @ MIXING.T / 2.5)
@@ -440,33 +424,16 @@ def test_scores_are_mixed_as_rounded_numbers(data):
     assert chosen.score(independent) == pytest.approx(product.score(independent), abs=1e-3)
 
 
-@pytest.mark.parametrize("scale", [1e-150, 1e150])
-def test_variables_of_extreme_scale_are_refused(scale):
-    X = np.random.default_rng(0).normal(size=(100, 4))
-    X[:, 1] *= scale
-    with pytest.raises(InvalidInputError, match=r"'x1'.*rescale"):
-        fit(X, 2)
-
-
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
 @pytest.mark.parametrize("digits", [1, 15])
 def test_equal_rows_are_the_same_samples_as_counts(data, digits):
-    X = np.round(data.X[:150, :3] @ MIXING[:3, :3], digits)
+    X = np.round(data.X[:80, :3] @ MIXING[:3, :3], digits)
     counts = np.random.default_rng(0).integers(0, 3, len(X))
-    model = smp.UnmixedProductMixture(2, max_iter=2, random_state=0)
+    model = smp.UnmixedProductMixture(2, max_iter=1, random_state=0)
     weighted = clone(model).fit(X, sample_weight=counts)
     repeated = clone(model).fit(np.repeat(X, counts, axis=0))
     np.testing.assert_allclose(weighted.unmixing_, repeated.unmixing_, rtol=1e-9)
     np.testing.assert_allclose(weighted.score_samples(X), repeated.score_samples(X), rtol=1e-9)
-
-
-@pytest.mark.parametrize("digits", [0, 2])
-def test_percentages_that_are_rounded_are_refused(digits):
-    # They add up to 100 but for their rounding: the matrix would find that, and nothing else.
-    parts = np.exp(np.random.default_rng(0).normal(scale=0.3, size=(150, 4)))
-    percentages = (100.0 * parts / parts.sum(axis=1, keepdims=True)).round(digits)
-    with pytest.raises(InvalidInputError, match="leave one of them out, such as 'x3'"):
-        smp.UnmixedProductMixture(2, random_state=0).fit(percentages)
 
 
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")  # NumPy's are errors
