@@ -7,18 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from shared import fit_quietly
 
 import tensorly_smp as smp
 from tensorly_smp.dependence import check
 from tensorly_smp.dependence.check import pair_tests
 from tensorly_smp.dependence.pairs import PairScores, dependence_warning, judge_pairs, shares_nuisance
 from tensorly_smp.exceptions import DependenceWarning, InvalidInputError, InvalidTypeError
-
-
-def fit(X, n_components, **parameters):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return smp.SmoothProductMixture(n_components, random_state=0, **parameters).fit(X)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +31,7 @@ def dependent(data):
 
 @pytest.fixture(scope="module")
 def model(dependent):
-    return fit(dependent, 2)
+    return fit_quietly(dependent, 2)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +40,7 @@ def report(model, dependent):
 
 
 def test_independent_samples_are_called_so(data):
-    report = smp.check_independence(fit(data.X, 2), data.X, random_state=0)
+    report = smp.check_independence(fit_quietly(data.X, 2), data.X, random_state=0)
     assert report.n_dependent == 0
     assert report.dependent == []
     assert report.advice == ""
@@ -54,7 +49,7 @@ def test_independent_samples_are_called_so(data):
     )
 
 
-def test_the_pair_that_depends_is_found(report):
+def test_the_pair_that_depends_is_found(report, model, dependent):
     assert report.dependent == [("a", "b")]
     assert report.n_dependent == 1
     assert report.strongest.argmax() == 0
@@ -62,6 +57,8 @@ def test_the_pair_that_depends_is_found(report):
     first, second, strength = report.worst(0, 1)[0]
     assert (first, second) == ("a", "b")
     assert strength > 0.3
+    # Without draws variances are bounds.
+    assert smp.check_independence(model, dependent, n_replicates=0).dependent == [("a", "b")]
 
 
 def test_report_in_words(report):
@@ -86,24 +83,16 @@ def test_report_as_a_dataset(report, tmp_path):
     assert int(dataset.is_dependent.sel(variable="a", other_variable="b")) == 1
     assert dataset.attrs["n_dependent"] == 1
     assert dataset.attrs["summary"] == report.summary()
-    dataset.to_netcdf(tmp_path / "report.nc", engine="scipy")
-    with xr.open_dataset(tmp_path / "report.nc", engine="scipy") as again:
-        xr.testing.assert_equal(again.load(), dataset)
-
-
-def test_report_as_a_frame(report):
     frame = report.to_dataframe()
     assert frame.columns[:2].tolist() == ["variable", "other_variable"]
     assert frame.loc[0, ["variable", "other_variable"]].tolist() == ["a", "b"]
     assert frame.is_dependent.tolist() == [True] + 5 * [False]
-    strength = report.to_dataset().strength
     for _, row in frame.iterrows():
-        pair = strength.sel(variable=row.variable, other_variable=row.other_variable)
+        pair = dataset.strength.sel(variable=row.variable, other_variable=row.other_variable)
         assert row.strength == pair.max() == pair.sel(component=row.component)
-
-
-def test_without_draws_variances_are_bounds(model, dependent):
-    assert smp.check_independence(model, dependent, n_replicates=0).dependent == [("a", "b")]
+    dataset.to_netcdf(tmp_path / "report.nc", engine="scipy")
+    with xr.open_dataset(tmp_path / "report.nc", engine="scipy") as again:
+        xr.testing.assert_equal(again.load(), dataset)
 
 
 def test_order_of_rows_and_columns_does_not_matter(model, dependent, report):
@@ -133,7 +122,7 @@ def test_missing_entries_count_by_pairs(model, dependent):
 
 def test_the_report_has_the_number_of_samples_and_of_those_of_a_pair(model, dependent):
     hidden = dependent.copy()
-    for n, name in enumerate("abcd"):  # every pair has 1000 - 200 samples
+    for n, name in enumerate("abcd"):  # all pairs have 1000 - 200 samples
         hidden.loc[100 * n : 100 * n + 99, name] = np.nan
     report = smp.check_independence(model, hidden, n_replicates=0)
     assert report.n_samples == report.to_dataset().attrs["n_samples"] == 1000
@@ -154,7 +143,7 @@ def test_discrete_variables(data):
     first = (rng.random(1000) < np.where(data.labels, 0.8, 0.2)).astype(float)
     second = np.where(rng.random(1000) < 0.4, first, rng.integers(2, size=1000))
     X = np.column_stack([data.X, first, second])
-    model = fit(X, 2)
+    model = fit_quietly(X, 2)
     assert model.result_.discrete.values.tolist() == [0, 0, 0, 0, 1, 1]
     assert smp.check_independence(model, X, random_state=0).dependent == [("x4", "x5")]
 
@@ -185,7 +174,7 @@ def test_false_alarms_are_rare():
     alarms = 0
     for seed in range(4):
         data = smp.datasets.make_smooth_mixture("gamma", 600, 5, 2, random_state=seed)
-        alarms += smp.check_independence(fit(data.X, 2), data.X, n_replicates=5, random_state=0).n_dependent > 0
+        alarms += smp.check_independence(fit_quietly(data.X, 2), data.X, n_replicates=5, random_state=0).n_dependent > 0
     assert alarms <= 1
 
 
@@ -201,9 +190,6 @@ def test_false_alarms_are_rare():
 def test_arguments_that_cannot_be_used(model, dependent, arguments, error, words):
     with pytest.raises(error, match=words):
         smp.check_independence(model, dependent, **arguments)
-
-
-def test_other_models_are_refused(dependent):
     with pytest.raises(InvalidTypeError, match="model is int"):
         smp.check_independence(3, dependent)
 
@@ -223,7 +209,7 @@ def test_quick_check_sees_what_is_gross(model, dependent, data):
     # Discrete variables are not mixed, and need not be complete.
     assert "complete rows" not in dependence_warning(hidden, posterior, None, (2,), names).advice
     assert "UnmixedProductMixture" not in dependence_warning(X, posterior, None, (0, 1, 2, 3), names).advice
-    independent = fit(data.X, 2)
+    independent = fit_quietly(data.X, 2)
     assert dependence_warning(data.X, independent.predict_proba(data.X), None, (), names) is None
 
 
@@ -281,26 +267,20 @@ def test_a_fit_says_that_variables_depend_on_each_other(data, dependent):
     with pytest.warns(DependenceWarning):
         smp.SmoothProductMixture(2, random_state=0).fit(dependent, sample_weight=np.arange(1000) % 2)
     smp.SmoothProductMixture(2, random_state=0).fit(data.X)  # where warnings are errors
-
-
-def test_many_fits_from_one_line_say_it_once(dependent):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
-        for n_components in (1, 2):
+        for n_components in (1, 2):  # many fits from one line say it once
             smp.SmoothProductMixture(n_components, random_state=0).fit(dependent[:: n_components + 1])
     assert len([each for each in caught if each.category is DependenceWarning]) == 1
-
-
-def test_a_fit_to_chunks_says_so_too(dependent):
     dask = pytest.importorskip("dask.array")
     with pytest.warns(DependenceWarning):
         smp.SmoothProductMixture(2, random_state=0).fit(dask.from_array(dependent.to_numpy(), chunks=(300, 4)))
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "gmm", "gamma", "laplace"])
+@pytest.mark.parametrize("kind", ["gmm", "laplace"])
 def test_fits_to_independent_samples_do_not(kind):
     data = smp.datasets.make_smooth_mixture(kind, 300, 6, 3, random_state=500)
-    posterior = fit(data.X, 3).predict_proba(data.X)
+    posterior = fit_quietly(data.X, 3).predict_proba(data.X)
     for factor in (1.0, 9.5):
         assert dependence_warning(data.X, posterior, np.full(300, factor), (), tuple(range(6))) is None
 
