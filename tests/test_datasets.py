@@ -32,12 +32,8 @@ def test_sizes_and_unpacking(kind):
     assert set(labels) <= {0, 1, 2}
     assert (mixture.n_variables, mixture.rank) == (4, 3)
     assert np.isfinite(X).all()
-
-
-def test_defaults_are_the_papers_sizes():
-    X, _, mixture = make_smooth_mixture(random_state=0)
-    assert X.shape == (5000, 10)
-    assert mixture.rank == 5
+    default = make_smooth_mixture(random_state=0)  # the paper's sizes
+    assert (default.X.shape, default.mixture.rank) == ((5000, 10), 5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -56,9 +52,7 @@ def test_missing_entries_leave_the_other_values_as_they_are():
     observed = ~np.isnan(partial.X)
     np.testing.assert_array_equal(partial.X[observed], complete.X[observed])
     np.testing.assert_array_equal(partial.labels, complete.labels)
-
-
-def test_same_seed_same_samples_and_a_generator_advances():
+    # Same seed same samples and a generator advances.
     a, b = (make_smooth_mixture("gmm", 20, random_state=5, missing=0.2) for _ in range(2))
     np.testing.assert_array_equal(a.X, b.X)
     generator = np.random.default_rng(5)
@@ -105,24 +99,6 @@ def test_weights_are_dirichlet_10():
     np.testing.assert_allclose(weights.var(axis=0), exact.var(), rtol=0.35)
 
 
-@pytest.mark.parametrize("name", ["Gaussian", "GMM", "shifted Gamma", " Laplace "])
-def test_names_as_the_paper_writes_them(name):
-    kind = name.strip().lower().removeprefix("shifted ")
-    np.testing.assert_array_equal(truth(name).loc, truth(kind).loc)
-
-
-@pytest.mark.parametrize("kind", ["weibull", "", None, 3])
-def test_unknown_kind(kind):
-    with pytest.raises(InvalidInputError, match="kind is"):
-        make_smooth_mixture(kind)
-
-
-@pytest.mark.parametrize("missing", [-0.1, 1.0, 2, np.nan, "half", None])
-def test_wrong_share(missing):
-    with pytest.raises((InvalidInputError, InvalidTypeError), match="missing is"):
-        make_smooth_mixture("gaussian", 5, missing=missing)
-
-
 @pytest.mark.parametrize("name", ["n_samples", "n_variables", "n_components"])
 def test_wrong_sizes(name):
     with pytest.raises(InvalidInputError, match=f"{name} is 0"):
@@ -130,3 +106,16 @@ def test_wrong_sizes(name):
     for value in (2.0, True, "3"):
         with pytest.raises(InvalidTypeError, match=f"{name} is"):
             make_smooth_mixture("gaussian", **{name: value})
+
+
+def test_wrong_kinds_and_shares():
+    for kind in ("weibull", "", None, 3):
+        with pytest.raises(InvalidInputError, match="kind is"):
+            make_smooth_mixture(kind)
+    for missing in (-0.1, 1.0, 2, np.nan, "half", None):
+        with pytest.raises((InvalidInputError, InvalidTypeError), match="missing is"):
+            make_smooth_mixture("gaussian", 5, missing=missing)
+    # Names as the paper writes them.
+    for name in ("Gaussian", "GMM", "shifted Gamma", " Laplace "):
+        kind = name.strip().lower().removeprefix("shifted ")
+        np.testing.assert_array_equal(truth(name).loc, truth(kind).loc)

@@ -156,14 +156,6 @@ def test_standard_error_of_an_item_is_at_least_that_with_known_labels():
     assert (found < 1.6 * binomial).all()
 
 
-def test_a_value_that_a_fold_lacks_stays_on_the_list():
-    X = mixed_samples()
-    X[17, 2] = 5.0
-    table = smp.select_n_components(X, [1, 2], "cv", random_state=0)
-    # A value off the list would cost 1400.
-    assert table["criterion"].values[1] < -2 * fit(X, 2).score_samples(X).sum() + 200
-
-
 def test_the_list_is_that_of_all_samples():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=(200_000, 2)), rng.integers(0, 3, 200_000)])
@@ -189,10 +181,9 @@ def test_rounding_noise_changes_no_score():
     assert model.score(clean) == pytest.approx(expected, abs=1e-3)
 
 
-@pytest.mark.parametrize("weights", [None, np.ones(50)])
-def test_equal_rows_are_constants(weights):
+def test_equal_rows_are_constants():
     row = np.array([[1.0, 2.0, 3.0]])
-    for X, counts in ((np.repeat(row, 50, axis=0), weights), (row, [50])):
+    for X, counts in ((np.repeat(row, 50, axis=0), None), (row, [50])):
         with pytest.warns(smp.exceptions.ConstantVariableWarning, match="'x0', 'x1', 'x2' take a single value"):
             model = smp.SmoothProductMixture(2, random_state=0).fit(X, sample_weight=counts)
         assert model.score(X) == pytest.approx(0.0, abs=1e-12)
