@@ -256,12 +256,9 @@ def documented(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_reference_has_every_public_name(documented):
+def test_reference_has_every_public_name_method_and_class_of_results(documented):
     assert set(PUBLIC) <= set(documented)
-
-
-@pytest.mark.slow
-def test_reference_has_every_method_and_no_other(documented):
+    # Reference has every method and no other.
     expected = set()
     for name in [name for name, kind in documented.items() if kind == "class"]:
         module, _, attribute = f"tensorly_smp.{name}".rpartition(".")
@@ -270,10 +267,7 @@ def test_reference_has_every_method_and_no_other(documented):
     assert expected >= set(METHODS)
     # Of a base class of others, scikit-learn's for instance, nothing is listed.
     assert {name for name, kind in documented.items() if kind in ("method", "property")} == expected
-
-
-@pytest.mark.slow
-def test_reference_has_the_classes_of_results(documented):
+    # Reference has the classes of results.
     names = {name for what in annotations() for name in re.findall(r"\w+", str(what))}
     modules = [importlib.import_module(name) for name in MODULES]
     ours = {name for module in modules for name, thing in inspect.getmembers(module, inspect.isclass) if is_ours(thing)}

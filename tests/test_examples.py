@@ -155,20 +155,17 @@ SHOWN = {
 }
 
 
-@pytest.fixture(autouse=True)
-def elsewhere(tmp_path, monkeypatch):
-    """In a directory that is thrown away, with no picture open before or after."""
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Runs a page in a folder that is thrown away, and returns its variables."""
     monkeypatch.chdir(tmp_path)
-    plt.close("all")
-    yield
-    plt.close("all")
 
+    def page(name):
+        for package in NEEDED.get(name, ()):
+            pytest.importorskip(package)
+        return runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
 
-def run(name):
-    """The variables of a page after it has run."""
-    for package in NEEDED.get(name, ()):
-        pytest.importorskip(package)
-    return runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    return page
 
 
 def test_every_page_is_checked():
@@ -177,14 +174,14 @@ def test_every_page_is_checked():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
-def test_page_shows_what_it_says(name):
+def test_page_shows_what_it_says(name, run):
     page = run(name)
     assert plt.get_fignums()
     SHOWN[name](page)
 
 
 @pytest.mark.slow
-def test_first_steps_without_the_penguins(monkeypatch):
+def test_first_steps_without_the_penguins(monkeypatch, run):
     monkeypatch.setitem(sys.modules, "palmerpenguins", None)
     page = run("plot_01_first_steps")
     assert page["X"].shape == (178, 13)
@@ -192,7 +189,7 @@ def test_first_steps_without_the_penguins(monkeypatch):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_page_has_a_title_and_cells_of_text(name):
+def test_page_has_a_title_cells_of_text_and_no_value_printed_by_mistake(name):
     source = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
     title, line, blank, text = ast.get_docstring(ast.parse(source)).split("\n")[:4]
     assert set(line) == {"="}
@@ -204,14 +201,9 @@ def test_page_has_a_title_and_cells_of_text(name):
     assert len(cells) >= 3
     # A marker is a line by itself: text behind it would be a title, of which the pages have none.
     assert all(lines[n] == "# %%" for n in cells)
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_no_cell_ends_with_a_value_that_the_page_would_print(name):
     # The gallery shows the value of a cell's last expression: a report or an array, by its name, is meant; Axes, which
     # nobody wants to read, are what a call returns.
-    cells = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8").split("\n# %%\n")
-    ends = [statements[-1] for cell in cells if (statements := ast.parse(cell).body)]
+    ends = [statements[-1] for cell in source.split("\n# %%\n") if (statements := ast.parse(cell).body)]
     shown = [end.value for end in ends if isinstance(end, ast.Expr)]
     values = [ast.unparse(value) for value in shown if not isinstance(value, ast.Name | ast.Subscript)]
     assert [value for value in values if not re.match(r"print\(|[^(]*\.(set_visible|tick_params)\(", value)] == []
