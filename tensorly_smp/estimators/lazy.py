@@ -18,7 +18,7 @@ from tensorly_smp.samples.codebook import ValueLabels, pandas_frame
 from tensorly_smp.samples.labels import COMPONENT_DIM, LABEL, LOG_DENSITY, POSTERIOR, SampleLabels, empty_copy
 from tensorly_smp.samples.parts import Layout, block_values, is_chunked_frame, layout_of, stacked
 
-#: Takes the density, samples (n_samples, n_variables) and the position of their chunk.
+#: Takes the density, samples (n_samples, n_variables), at least one, and the position of their chunk.
 Function = Callable[[MixtureDensity, np.ndarray, int], np.ndarray]
 
 
@@ -60,23 +60,27 @@ class LazySamples:
 
     def clusters(self) -> Any:
         """Most probable component of every sample, (n_samples,)."""
-        return self._per_sample(_clusters, np.int64, LABEL)
+        return self._per_sample(lambda density, x, _: density.posterior(x).argmax(axis=1), np.int64, LABEL)
 
     def log_densities(self) -> Any:
         """Logarithm of the density at every sample, (n_samples,)."""
-        return self._per_sample(_log_densities, np.float64, LOG_DENSITY)
+        return self._per_sample(lambda density, x, _: density.logpdf(x), np.float64, LOG_DENSITY)
 
     def have_entries(self) -> Any:
         """Mask (n_samples,) of the samples that are not missing altogether."""
-        return self._per_sample(_have_entries, np.bool_, None)
+        return self._per_sample(lambda _, x, __: ~np.isnan(x).all(axis=1), np.bool_, None)
 
     def posterior(self) -> Any:
         """Posterior probability of every component, (n_samples, rank)."""
         rank = len(self.density.weights)
+
+        def posterior(density: MixtureDensity, values: np.ndarray, _: int) -> Any:
+            return density.posterior(values)
+
         if self._is_frame:
             columns = pd.RangeIndex(rank, name=COMPONENT_DIM)
-            return self._frame(_posterior, pd.DataFrame(np.empty((0, rank)), self.X._meta.index, columns), None)
-        found = self._array(_posterior, rank)
+            return self._frame(posterior, pd.DataFrame(np.empty((0, rank)), self.X._meta.index, columns), None)
+        found = self._array(posterior, rank)
         return self._labels().wrap(found, POSTERIOR) if self._is_labelled else found
 
     def imputed(self, method: str, random_state: RandomState) -> Any:
@@ -128,11 +132,10 @@ class LazySamples:
         shaped: dict[str, Any] = dict(drop_axis=1, meta=np.empty(0, dtype))
         if n_columns is not None:
             shaped = dict(chunks=(array.chunks[0], (n_columns,)), meta=np.empty((0, 0), dtype))
+        empty = np.empty(0 if n_columns is None else (0, n_columns), dtype)
+        run = partial(_of_block, function=function, positions=self.layout.positions, empty=empty)
         density = require_dask().delayed(self.density, pure=False, traverse=False)
-        positions = list(self.layout.positions)
-        return array.map_blocks(
-            _of_block, function=function, density=density, positions=positions, dtype=dtype, **shaped
-        )
+        return array.map_blocks(run, density=density, dtype=dtype, **shaped)
 
     def _frame(self, function: Function, meta: Any, own: tuple[ValueLabels | None, ...] | None) -> Any:
         """Apply a function to the partitions of a dask DataFrame; gives a dask DataFrame or Series.
@@ -149,28 +152,10 @@ class LazySamples:
         return dd.from_delayed(partitions, meta=meta, divisions=divisions, verify_meta=False)
 
 
-def _clusters(density: MixtureDensity, values: np.ndarray, chunk: int) -> np.ndarray:
-    return _posterior(density, values, chunk).argmax(axis=1) if len(values) else np.empty(0, dtype=np.int64)
-
-
-def _posterior(density: MixtureDensity, values: np.ndarray, chunk: int) -> np.ndarray:
-    return density.posterior(values) if len(values) else np.empty((0, len(density.weights)))
-
-
-def _log_densities(density: MixtureDensity, values: np.ndarray, chunk: int) -> np.ndarray:
-    return density.logpdf(values) if len(values) else np.empty(0)
-
-
-def _have_entries(density: MixtureDensity, values: np.ndarray, chunk: int) -> np.ndarray:
-    return ~np.isnan(values).all(axis=1)
-
-
 def _imputed(
     density: MixtureDensity, values: np.ndarray, chunk: int, method: str, seed: np.random.SeedSequence | None
 ) -> np.ndarray:
     """Samples with missing entries filled in; every chunk draws from the child stream of its position."""
-    if not len(values):
-        return values
     child = None if seed is None else np.random.SeedSequence(entropy=seed.entropy, spawn_key=(*seed.spawn_key, chunk))
     return np.asarray(density.impute(values, method, child))
 
@@ -180,13 +165,16 @@ def _of_block(
     function: Function,
     density: MixtureDensity,
     positions: Sequence[int],
+    empty: np.ndarray,
     block_id: tuple[int, ...] = (0,),
 ) -> np.ndarray:
-    return function(density, block_values(block, positions), block_id[0])
+    return function(density, block_values(block, positions), block_id[0]) if len(block) else empty
 
 
 def _of_partition(frame: pd.DataFrame, position: int, shared: tuple[Any, ...]) -> pd.DataFrame | pd.Series:
     function, density, positions, of_blocks, meta, own = shared
+    if not len(frame):
+        return meta
     found = function(density, block_values(frame, positions, of_blocks), position)
     if isinstance(meta, pd.Series):
         return pd.Series(found, index=frame.index, name=meta.name)
