@@ -361,10 +361,9 @@ def require_writable(target: Path) -> None:
         raise FileNotFoundError(f"There is no folder {target.parent} to write {target.name} to.")
     if real.is_dir():
         raise IsADirectoryError(f"{target} is a folder; expected the path of a file.")
-    if real.exists() and not os.access(real, os.W_OK):
-        raise PermissionError(f"{target} is read-only.")
-    if not _is_special(real) and not os.access(real.parent, os.W_OK | os.X_OK):
-        raise PermissionError(f"{target} cannot be written: the folder {real.parent} is read-only.")
+    places = [real] * real.exists() + [real.parent] * (not _is_special(real))
+    if denied := [place for place in places if not os.access(place, os.W_OK)]:
+        raise PermissionError(f"{target} cannot be written: {denied[0]} is read-only.")
 
 
 def write_whole(target: Path, content: bytes) -> None:

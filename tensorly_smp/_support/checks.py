@@ -91,13 +91,7 @@ def collected_warnings() -> Iterator[list[Warning]]:
 
 #: The most that sizes may be, so that a typing error is an error at once and does not take all time or memory;
 #: docs/scaling.md has the list. Whatever is not named here has to be exact as a float.
-MOST = {
-    "n_variables": 20_000,
-    "n_components": 10_000,
-    "rank": 10_000,
-    "n_init": 10_000,
-    "n_jobs": 1024,
-}
+MOST = {"n_variables": 20_000, "n_components": 10_000, "rank": 10_000, "n_init": 10_000, "n_jobs": 1024}
 _MOST_OF_ALL = 2**53
 #: Bins of a variable.
 MOST_BINS = 10_000

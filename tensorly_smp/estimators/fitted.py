@@ -43,6 +43,7 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
     """Base of the estimator: the methods that need a fitted mixture, and nothing of how it was fitted."""
 
     sample_dim: Hashable | None
+    density_: Any  # a MixtureDensity, or one with its methods
     factors_: MixtureFactors
     labels_: Any
     _identifiability: IdentifiabilityReport | None = None

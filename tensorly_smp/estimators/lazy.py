@@ -19,7 +19,7 @@ from tensorly_smp.samples.labels import COMPONENT_DIM, LABEL, LOG_DENSITY, POSTE
 from tensorly_smp.samples.parts import Layout, block_values, is_chunked_frame, layout_of, stacked
 
 #: Takes the density, samples (n_samples, n_variables), at least one, and the position of their chunk.
-Function = Callable[[MixtureDensity, np.ndarray, int], np.ndarray]
+Function = Callable[[MixtureDensity, np.ndarray, int], Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,12 +32,7 @@ from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.densities.smooth import background_share, fine_probabilities, smooth_conditionals
 from tensorly_smp.dependence.pairs import dependence_warning
 from tensorly_smp.estimators.fitted import FittedMixture
-from tensorly_smp.exceptions import (
-    IdentifiabilityWarning,
-    InvalidInputError,
-    InvalidTypeError,
-    NonUniformBinsError,
-)
+from tensorly_smp.exceptions import IdentifiabilityWarning, InvalidInputError, InvalidTypeError, NonUniformBinsError
 from tensorly_smp.factors.blocks import LOSSES
 from tensorly_smp.factors.mixture_factors import MixtureFactors, empty_component_warning
 from tensorly_smp.factors.sweeps import Callback
@@ -310,14 +305,8 @@ class SmoothProductMixture(FittedMixture):
         missing = np.isnan(data.subsample.values)
         refinement = Refinement(self.refine, self.penalty, self.shape, self._decomposition(verbose), searched, near)
         dataset, smooth_conditionals = refinement.result(samples, variables)
-        dataset = dataset.assign_attrs(
-            density=self._density_name(),
-            refine=str(self.refine).lower(),
-            n_samples=data.n_samples,
-            **({} if sample_weight is None else {"total_weight": data.total_weight}),
-            container=data.container,
-            **self._recorded(),
-        )
+        weight = {} if sample_weight is None else {"total_weight": data.total_weight}
+        dataset = dataset.assign_attrs(n_samples=data.n_samples, container=data.container, **weight, **self._recorded())
         dataset = with_value_labels(dataset, data.subsample)
         dataset = with_patterns(with_units(dataset, X, binning.variables), ~missing)
         self._set_fitted(dataset, binning.variables, smooth_conditionals)
@@ -486,11 +475,7 @@ class SmoothProductMixture(FittedMixture):
         settings = self._decomposition(verbose).settings(binning.n_bins)
         solution = coupled_simplex_parafac(self.marginals_, self.n_components, **settings)
         dataset = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort())).assign_attrs(
-            density=self._density_name(),
-            refine="none",
-            n_samples=self.marginals_.n_samples,
-            container=data.container,
-            **self._recorded(),
+            n_samples=self.marginals_.n_samples, container=data.container, **self._recorded()
         )
         # Units of earlier chunks, where this one has none.
         has_units = before is None or any(units_of(X, binning.variables))
@@ -523,9 +508,10 @@ class SmoothProductMixture(FittedMixture):
         return Refit.of_fit(self.result_, self.factors_, values, self._decomposition(0))
 
     def _recorded(self) -> dict[str, Any]:
-        """Parameters that a replicate of the fit needs, by the names of attributes of the Dataset."""
+        """Parameters that made the model, or that a replicate needs, by the names of attributes of the Dataset."""
         shape = {} if self.shape is None else {"shape": self.shape}
-        return dict(max_iter=int(self.max_iter), tol=float(self.tol), penalty_criterion=self.penalty, **shape)
+        kinds = {"density": self._density_name(), "refine": str(self.refine).lower(), **shape}
+        return {**kinds, "penalty_criterion": self.penalty, "max_iter": int(self.max_iter), "tol": float(self.tol)}
 
     def _decomposition(self, verbose: int) -> Decomposition:
         own = ("triples", "loss", "init", "n_init", "max_iter", "tol", "n_jobs", "random_state", "callback")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import xarray as xr
@@ -19,11 +19,7 @@ from tensorly_smp.densities.conditionals import ConditionalDensities
 from tensorly_smp.dependence.pairs import dependence_warning
 from tensorly_smp.estimators.fitted import FittedMixture
 from tensorly_smp.estimators.smooth_product import SmoothProductMixture
-from tensorly_smp.exceptions import (
-    ConvergenceWarning,
-    InvalidInputError,
-    InvalidTypeError,
-)
+from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.fitting.results import with_value_labels
 from tensorly_smp.samples.codebook import with_units
 from tensorly_smp.samples.labels import labelled
@@ -227,7 +223,7 @@ class UnmixedProductMixture(FittedMixture):
         self.mixture_.result_ = with_value_labels(model.result_, data.samples)
         self.mixture_.density_ = replace(model.density_, value_labels=data.samples.value_labels)
         self.labels_ = self.density_.posterior(data.samples.values).argmax(axis=1)
-        density = self._unmixed_density
+        density = self.density_
         sources = density.to_sources(data.rows)
         discrete = [density.variables.index(name) for name in model.binning_.values]
         of_sources = density.sources, data.weights, discrete, density.variables
@@ -243,7 +239,7 @@ class UnmixedProductMixture(FittedMixture):
     def unmix(self, X: Any) -> Any:
         """Sources of samples, and the variables that are not mixed, as an object like X (n_samples, n_variables)."""
         samples = self._read(X)
-        return samples.labels.wrap_variables(self._unmixed_density.to_sources(samples.values))
+        return samples.labels.wrap_variables(self.density_.to_sources(samples.values))
 
     @property
     def plot(self) -> UnmixedPlots:
@@ -273,9 +269,8 @@ class UnmixedProductMixture(FittedMixture):
         self.mixing_ = labelled(np.linalg.inv(matrix[block]), sides, "dataarray", "variable_source")
         self.is_product_ = bool(dataset.attrs["is_product"])
         # In the place of that of the sources, with the same methods.
-        self.density_ = UnmixedDensity(  # type: ignore[assignment]
-            self.density_, matrix, mixed, result_values(dataset, "rounding"), self.density_.container
-        )
+        rounding = result_values(dataset, "rounding")
+        self.density_ = UnmixedDensity(self.density_, matrix, mixed, rounding, self.density_.container)
         self.n_iter_ = int(dataset.attrs["unmixing_steps"])
         self.converged_ = bool(dataset.attrs["unmixing_converged"])
         self.mixture_ = self._checked_mixture().set_params(shape=dataset.attrs.get("shape"))
@@ -283,16 +278,12 @@ class UnmixedProductMixture(FittedMixture):
 
     def _replicates(self, values: np.ndarray, weights: np.ndarray | None, *options: Any) -> xr.Dataset:
         """Replicates of the mixture of the sources."""
-        return self.mixture_._replicates(self._unmixed_density.to_sources(values), weights, *options)
+        return self.mixture_._replicates(self.density_.to_sources(values), weights, *options)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = False
         return tags
-
-    @property
-    def _unmixed_density(self) -> UnmixedDensity:
-        return cast(UnmixedDensity, self.density_)
 
     def _checked_mixture(self) -> SmoothProductMixture:
         """A clone of the mixture with the number of components."""

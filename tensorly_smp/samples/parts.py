@@ -37,16 +37,14 @@ def is_chunked_frame(X: Any) -> bool:
     return is_of(X, "dask.dataframe", "DataFrame")
 
 
-def stacked(X: Any, sample_dim: Hashable | None = None) -> Any:
-    """A Dataset of dask arrays as one DataArray (sample, variable), nothing computed; anything else as it is.
+def stacked(X: xr.Dataset, sample_dim: Hashable | None = None) -> Any:
+    """A Dataset of dask arrays as one DataArray (sample, variable), nothing computed.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
         Variables that are not one-dimensional on a shared dimension, or no real numbers.
     """
-    if not isinstance(X, xr.Dataset):
-        return X
     # What is wrong with names, dimensions and dtypes is said as of a Dataset in memory, of one row.
     read_samples(
         xr.Dataset({name: (x.dims, np.zeros((1,) * x.ndim, x.dtype)) for name, x in X.data_vars.items()}),
@@ -56,12 +54,8 @@ def stacked(X: Any, sample_dim: Hashable | None = None) -> Any:
     variable_dim = "variable"
     while variable_dim in (*X.variables, *X.dims):
         variable_dim += "_"
-    columns = [X[name].variable.astype(np.float64) for name in X.data_vars]
-    data = xr.Variable.concat(columns, variable_dim).transpose(dim, variable_dim)
-    names = np.empty(len(columns), dtype=object)
-    names[:] = list(X.data_vars)
-    coords = X.coords.to_dataset().assign_coords({variable_dim: names})
-    return xr.DataArray(data.data, coords.coords, data.dims, attrs=X.attrs).chunk({variable_dim: -1})
+    array = X.astype(np.float64).to_dataarray(variable_dim).transpose(dim, variable_dim)
+    return array.chunk({variable_dim: -1})
 
 
 @dataclass(frozen=True, eq=False)

@@ -300,10 +300,7 @@ def _frame_column(column: pd.Series, name: Hashable) -> _Column:
 
 
 def _read_xarray(
-    X: xr.DataArray | xr.Dataset,
-    variables: Sequence[Hashable] | None,
-    sample_dim: Hashable | None,
-    takes_text: bool,
+    X: xr.DataArray | xr.Dataset, variables: Sequence[Hashable] | None, sample_dim: Hashable | None, takes_text: bool
 ) -> _Labelled:
     form = {"kind": type(X).__name__.lower(), "template": empty_copy(X)}
     if isinstance(X, xr.DataArray):

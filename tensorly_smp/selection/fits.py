@@ -14,21 +14,13 @@ import xarray as xr
 from scipy.special import entr
 from sklearn.base import clone
 
-from tensorly_smp._support.checks import (
-    RandomState,
-    checked_integer,
-    collected_warnings,
-    seed_sequence,
-)
+from tensorly_smp._support.checks import RandomState, checked_integer, collected_warnings, seed_sequence
 from tensorly_smp._support.parallel import one_blas_thread
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.estimators.smooth_product import SmoothProductMixture
 from tensorly_smp.estimators.unmixed import UnmixedProductMixture
-from tensorly_smp.exceptions import (
-    InvalidInputError,
-    SizeLimitError,
-)
+from tensorly_smp.exceptions import InvalidInputError, SizeLimitError
 from tensorly_smp.factors.mixture_factors import empty_component_warning
 from tensorly_smp.fitting.stages import convergence_warning
 from tensorly_smp.identifiability.bounds import n_parameters
