@@ -228,8 +228,7 @@ class IndependenceReport:
 
     def _order(self) -> list[int]:
         """Pairs: dependent ones first, and the stronger before the weaker."""
-        keys = (-self.strongest, ~self.is_dependent)
-        return [int(i) for i in np.lexsort(keys)]
+        return [int(i) for i in np.lexsort((-self.strongest, ~self.is_dependent))]
 
     def _rows(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = []
@@ -319,8 +318,7 @@ def check_independence(
         check_is_fitted(model)
         sample_dim = model.sample_dim
         model = model.density_
-    here = present_dim(X, sample_dim)
-    data = ReadSamples.of(X, sample_weight, model.variables, here, model.value_labels)
+    data = ReadSamples.of(X, sample_weight, model.variables, present_dim(X, sample_dim), model.value_labels)
     if isinstance(data.different, OnePart):
         merged = data.different.piece.values, data.different.piece.weights
     else:

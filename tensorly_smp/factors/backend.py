@@ -247,15 +247,25 @@ def checked_context(dtype: Any = None, device: Any = None, like: Tensor = None) 
         if name not in DTYPES:
             raise InvalidInputError(f"dtype is {shown(dtype)}; expected one of {list(DTYPES)}, or None.")
         context["dtype"] = getattr(tl.backend, name)
-    if device is not None:
-        context["device"] = _checked_device(device)
+    # Classes of PyTorch and JAX; the backend itself refuses one of the other.
+    known = isinstance(device, str | None) or type(device).__module__.partition(".")[0] in ("torch", "jax", "jaxlib")
+    if not known:
+        raise InvalidTypeError(
+            f'device is {shown(device)}; expected a name, such as "cpu" or "cuda:0", or a device of the backend.'
+        )
     # An array is made and added up, so that what the device cannot do is known before the work begins.
     try:
+        if device is not None:
+            context["device"] = _found_device(device)
         total = tl.sum(as_tensor(np.ones(2), context))
         float(total)
     # PyTorch's own classes for a device that it was not built for, does not know, or that holds no such numbers.
-    except (RuntimeError, AssertionError, TypeError, NotImplementedError, ValueError) as error:
-        raise _no_device(context.get("device"), error) from error
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError, ValueError, IndexError) as error:
+        message = str(error).partition("\n")[0].rstrip(".")
+        raise InvalidInputError(
+            f"device is {shown(str(device))}, which the backend {shown(tl.get_backend())} cannot use here: {message}. "
+            'Expected "cpu", a device that this machine has and the backend was built for, or None.'
+        ) from error
     if total.dtype != context["dtype"]:
         raise InvalidInputError(
             f'dtype is float64, and the backend makes {total.dtype} of it. Expected dtype="float32", or in JAX '
@@ -264,33 +274,13 @@ def checked_context(dtype: Any = None, device: Any = None, like: Tensor = None) 
     return context
 
 
-def _checked_device(device: Any) -> Any:
-    """The device as the backend wants it."""
-    backend = tl.get_backend()
-    # Classes of PyTorch and JAX; the backend itself refuses one of the other.
-    if not isinstance(device, str) and type(device).__module__.partition(".")[0] not in ("torch", "jax", "jaxlib"):
-        raise InvalidTypeError(
-            f'device is {shown(device)}; expected a name, such as "cpu" or "cuda:0", or a device of {shown(backend)}.'
-        )
-    if backend == "jax" and isinstance(device, str):
+def _found_device(device: Any) -> Any:
+    """The device as the backend wants it; an error of any kind if there is none."""
+    if tl.get_backend() == "jax" and isinstance(device, str):
         import jax
 
         platform, _, number = device.partition(":")
-        try:
-            return jax.devices(platform)[int(number or 0)]
-        except (RuntimeError, ValueError, IndexError) as error:
-            raise _no_device(device, error) from error
-    if backend == "numpy" and device != "cpu":
-        raise InvalidInputError(
-            f'device is {shown(device)}, and NumPy has its arrays in the memory of the processor. Expected "cpu" or '
-            'None; for another device first tensorly.set_backend("pytorch") or ("jax").'
-        )
+        return jax.devices(platform)[int(number or 0)]
+    if tl.get_backend() == "numpy" and device != "cpu":
+        raise ValueError('its arrays are in main memory (for others, tensorly.set_backend("pytorch") or "jax")')
     return device
-
-
-def _no_device(device: Any, error: BaseException) -> InvalidInputError:
-    reason = str(error).partition("\n")[0].rstrip(".")
-    return InvalidInputError(
-        f"device is {shown(str(device))}, which the backend {shown(tl.get_backend())} cannot use here: {reason}. "
-        'Expected "cpu", a device that this machine has and the backend was built for, or None.'
-    )

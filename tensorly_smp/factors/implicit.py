@@ -181,10 +181,6 @@ class PatternGrams:
         self.weights = as_tensor(weights, context)
         self.variable_weights = as_tensor(patterns @ weights, context)
         self.pair_weights = None if pair_weights is None else as_tensor(pair_weights, context)
-        self.grams: np.ndarray = np.empty(0)
-        self.squares: np.ndarray = np.empty(0)
-        self.first: np.ndarray = np.empty(0)
-        self.second: np.ndarray = np.empty(0)
 
     def compute(self, factors: Sequence[np.ndarray]) -> None:
         """Sums of these factors."""
@@ -232,8 +228,7 @@ class PatternGrams:
         for chunk in self._chunks():
             part = slice(start, start + chunk.shape[0])
             p1 = self.first[part]
-            p2 = chunk @ self.squares
-            total = total + self.weights[part] @ (p1 * (p1 * p1 - 3.0 * p2)) / 6.0
+            total = total + self.weights[part] @ (p1 * (p1 * p1 - 3.0 * (chunk @ self.squares))) / 6.0
             start = part.stop
         return self._square(total)
 
@@ -411,7 +406,10 @@ def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any
     drawn = draw_triples(codes.n_variables, len(used))
     require_coverage(np.flatnonzero(observed.any(axis=0)), codes.binning.variables)
     n_possible = comb(codes.n_variables, 3)
-    is_counted = _totals(observed, weights, drawn) > 0
+    is_counted = np.ones(len(drawn), dtype=bool)
+    if not observed.all():
+        by_variable = np.ascontiguousarray(observed.T)
+        is_counted = np.array([by_variable[triple].all(axis=0).any() for triple in drawn])
     if not is_counted.all():
         number = f"About {1 - is_counted.mean():.1%} of all"
         if len(drawn) == n_possible:
@@ -442,14 +440,6 @@ def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any
     )
     squared_norm, error = coupled.estimated_loss()
     return replace(coupled, squared_norm=squared_norm, squared_norm_error=error)
-
-
-def _totals(observed: np.ndarray, weights: np.ndarray, triples: np.ndarray) -> np.ndarray:
-    """Weight of the samples that are complete in each of the triples."""
-    if observed.all():
-        return np.full(len(triples), weights.sum())
-    by_variable = np.ascontiguousarray(observed.T)
-    return np.array([weights[by_variable[triple].all(axis=0)].sum() for triple in triples])
 
 
 def draw_triples(n_variables: int, n_samples: int) -> np.ndarray:

@@ -247,8 +247,7 @@ class MixtureFactors:
             np.einsum("r,ir,jr,kr->ijk", model.weights, *(model.factors[n] for n in triple), optimize=True)
             for triple in index
         )
-        binning = self.binning or Binning.from_n_bins(self.n_bins)
-        return Marginals(counts, index, np.ones(len(index)), binning, 0)
+        return Marginals(counts, index, np.ones(len(index)), self.binning or Binning.from_n_bins(self.n_bins), 0)
 
     def log_joint(self, codes: Codes) -> np.ndarray:
         """log(w_r Pr(codes of a sample | r)) as an array (n_samples, rank); missing entries are summed out."""

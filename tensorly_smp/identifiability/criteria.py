@@ -21,12 +21,7 @@ from tensorly_smp.exceptions import SizeLimitError
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT
 from tensorly_smp.identifiability.bounds import Criterion, KnownMarginals, max_identifiable_rank, n_parameters
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability, local_identifiability
-from tensorly_smp.identifiability.likeness import (
-    TOLERANCE,
-    ComponentPair,
-    nearly_parallel_pairs,
-    pair_notes,
-)
+from tensorly_smp.identifiability.likeness import TOLERANCE, ComponentPair, nearly_parallel_pairs, pair_notes
 from tensorly_smp.identifiability.ranks import FactorSets, StackedModel
 from tensorly_smp.marginals.block_tensor import Partition
 

@@ -15,13 +15,7 @@ from tensorly_smp._support.representations import counted, html_summary, number_
 from tensorly_smp._support.result_schema import result_values
 from tensorly_smp.decomposition.solution import CoupledSolution, factors_from_dataset, plain_coordinate
 from tensorly_smp.densities.smooth import fine_probabilities
-from tensorly_smp.exceptions import (
-    InvalidInputError,
-    InvalidTypeError,
-    MissingDependencyError,
-    SizeLimitError,
-    TensorlySmpError,
-)
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError, TensorlySmpError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.identifiability.bounds import KNOWN, MAX_SIZE, KnownMarginals, checked_sizes
 from tensorly_smp.identifiability.criteria import (
@@ -204,13 +198,10 @@ class IdentifiabilityReport:
 
         Raises
         ------
-        MissingDependencyError
+        ImportError
             If Jinja2, which pandas writes LaTeX with, is not installed.
         """
-        try:
-            return self.to_dataframe().to_latex(index=False, escape=True)
-        except ImportError as error:
-            raise MissingDependencyError("to_latex needs Jinja2: pip install jinja2.") from error
+        return self.to_dataframe().to_latex(index=False, escape=True)
 
     def to_dataset(self) -> xr.Dataset:
         """Return the report as an xarray.Dataset of plain types, which files can hold.

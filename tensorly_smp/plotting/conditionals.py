@@ -124,9 +124,8 @@ def plot_conditionals(
     bands = None if bootstrap is None else read_bands(subject, bootstrap, level)
     per_page = style.PER_PAGE if axes is None else len(style.checked_axes(axes))
     shown, title = style.page_of(positions, page, per_page)
-    titles = subject.titles(X)
     places = style.panels(axes, len(shown), figsize=figsize)
-    names = style.fitted_names([titles[n] for n in shown], places)
+    names = style.fitted_names(subject.titles(X, shown), places)
     for ax, n, name in zip(places, shown, names, strict=True):
         axis = draw_variable(ax, subject, n, values)
         if bands is not None and not subject.discrete[n]:
@@ -347,8 +346,7 @@ def plot_rivals(
     subject.density, other.density  # noqa: B018  # errors before there is a figure
     n_shown = len(positions)
     places = style.panels(axes, 2 * n_shown, (2.6, 2.2), n_shown, figsize).reshape(2, n_shown)
-    titles = subject.titles(X)
-    names = style.fitted_names([titles[n] for n in positions], places)
+    names = style.fitted_names(subject.titles(X, positions), places)
     below = -float(subject.dataset["rival_criterion"].values[int(rival)])
     heads = ("this solution", f"rival {int(rival)}, {abs(below):.1f} nats {'below' if below >= 0 else 'above'}")
     for row, each, head in zip(places, (subject, other), heads, strict=True):

@@ -218,8 +218,7 @@ def plot_unmixing(model: Any, ax: Axes | None = None, figsize: tuple[float, floa
     mixed = list(model.density_.mixed)
     if not mixed:
         raise InvalidInputError("No variable is mixed: a product mixture of discrete variables is preferred.")
-    within = np.sqrt(np.asarray(density.var("all"))[mixed] @ density.weights)
-    shown = unmixing.values * within
+    shown = unmixing.values * np.sqrt(np.asarray(density.var("all"))[mixed] @ density.weights)
     shown = shown / np.abs(shown).max(axis=1, keepdims=True)
     ax = _map_of_variables(ax, figsize, shown, [density.variables[j] for j in mixed], "share of the largest")
     ax.set_xlabel("variable")

@@ -93,8 +93,7 @@ def plot_pairs(
     values = subject.values(X)
     side = len(positions)
     places = style.panels(axes, side * side, (2.3, 2.1), side, figsize).reshape(side, side)
-    titles = subject.titles(X)
-    names = style.fitted_names([titles[n] for n in positions], places)
+    names = style.fitted_names(subject.titles(X, positions), places)
     labels = None if values is None else np.asarray(subject.density.posterior(values)).argmax(axis=1)
     shown = {n: axis_of(subject, n, values) for n in positions}
     for ax in places[np.triu_indices(side, 1)]:

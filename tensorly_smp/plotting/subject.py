@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
@@ -146,13 +146,12 @@ class Subject:
         """Samples (n_samples, n_variables) in the order of the variables, NaN where an entry is missing."""
         if X is None:
             return None
-        here = present_dim(X, self.sample_dim)
-        return read_samples(X, self.names, here, self.value_labels).values
+        return read_samples(X, self.names, present_dim(X, self.sample_dim), self.value_labels).values
 
-    def titles(self, X: Any) -> list[str]:
-        """Names of the variables with their units."""
-        named = zip(self.names, self.units(X), strict=True)
-        return [f"{name} ({unit})" if unit else str(name) for name, unit in named]
+    def titles(self, X: Any, positions: Sequence[int]) -> list[str]:
+        """Names of some variables with their units."""
+        units = self.units(X)
+        return [f"{self.names[n]} ({units[n]})" if units[n] else str(self.names[n]) for n in positions]
 
     def units(self, X: Any) -> tuple[str, ...]:
         """Units of the variables, "" where there is none: those of X, else those that the Dataset has recorded."""

@@ -12,17 +12,7 @@ from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.result_schema import result_values
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.blocks import LOSSES
-from tensorly_smp.plotting.style import (
-    BLUE,
-    GRAY,
-    ORANGE,
-    log_ticks,
-    panels,
-    plain_frame,
-    require_dataset,
-    single_axes,
-    some_ticks,
-)
+from tensorly_smp.plotting import style
 from tensorly_smp.plotting.subject import read_subject
 
 if TYPE_CHECKING:
@@ -97,10 +87,10 @@ def plot_loss(model_or_dataset: Any, axes: Any = None, figsize: tuple[float, flo
         drawers.append(_draw_criteria)
     if "log_likelihood" in dataset:
         drawers.append(_draw_likelihood)
-    places = panels(axes, len(drawers), (4.0, 2.9), figsize=figsize)
+    places = style.panels(axes, len(drawers), (4.0, 2.9), figsize=figsize)
     for draw, ax in zip(drawers, places, strict=True):
         draw(ax, dataset)
-    plain_frame(places)
+    style.plain_frame(places)
     return places
 
 
@@ -111,15 +101,15 @@ def _draw_sweeps(ax: Axes, dataset: xr.Dataset) -> None:
         others = result_values(dataset, "start_trace")
         label = "other starts"
         for other in others[[not np.array_equal(row[np.isfinite(row)], loss) for row in others]]:
-            ax.plot(np.arange(len(other)), other, color=GRAY, linewidth=0.8, zorder=1, label=label)
+            ax.plot(other, color=style.GRAY, linewidth=0.8, zorder=1, label=label)
             shown.append(other)
             label = ""
-    ax.plot(np.arange(len(loss)), loss, color=BLUE, marker="." if len(loss) <= 50 else "", label="lowest start")
+    ax.plot(loss, color=style.BLUE, marker="." if len(loss) <= 50 else "", label="lowest start")
     if len(shown) > 1:
         ax.legend(frameon=False, fontsize="small")
     ax.set_xlabel("round of the search" if dataset.attrs.get("loss_name") == "search" else "sweep")
     ax.set_ylabel(_loss_label(dataset))
-    some_ticks(ax.xaxis, integer=True)
+    style.some_ticks(ax.xaxis, integer=True)
     _scale(ax, np.concatenate(shown))
 
 
@@ -148,39 +138,38 @@ def _draw_criteria(ax: Axes, dataset: xr.Dataset) -> None:
 
 def _draw_likelihood(ax: Axes, dataset: xr.Dataset) -> None:
     values = dataset["log_likelihood"].values
-    ax.plot(np.arange(len(values)), values, color=BLUE, marker="." if len(values) <= 50 else "", label="log-likelihood")
+    ax.plot(values, color=style.BLUE, marker="." if len(values) <= 50 else "", label="log-likelihood")
     if "round" in dataset:
         changes = np.flatnonzero(np.diff(dataset["round"].values)) + 1
         for place, change in enumerate(changes.tolist()):
             label = "penalties chosen anew" if place == 0 else None
-            ax.axvline(change, color=GRAY, linewidth=0.8, linestyle=":", zorder=0, label=label)
+            ax.axvline(change, color=style.GRAY, linewidth=0.8, linestyle=":", zorder=0, label=label)
         if len(changes):
             ax.legend(frameon=False, fontsize="small")
     ax.set_xlabel("pass of the refinement")
     ax.set_ylabel("penalized log-likelihood\nper sample (nats)")
-    some_ticks(ax.xaxis, integer=True)
+    style.some_ticks(ax.xaxis, integer=True)
     _scale(ax, values)
 
 
 def _draw_points(ax: Axes, values: np.ndarray, best: int, filled: np.ndarray, name: str, other_name: str) -> None:
     """One point a start with a value, hollow where not `filled`, and a ring around the one that was chosen."""
     number = np.arange(len(values))
-    for chosen, face, label in ((filled, BLUE, name), (~filled, "white", other_name)):
+    for chosen, face, label in ((filled, style.BLUE, name), (~filled, "white", other_name)):
         if (chosen & np.isfinite(values)).any():
-            points = number[chosen], values[chosen]
-            ax.plot(*points, "o", color=BLUE, markerfacecolor=face, label=label, zorder=3)
+            ax.plot(number[chosen], values[chosen], "o", color=style.BLUE, markerfacecolor=face, label=label, zorder=3)
     if 0 <= best < len(values):
         _draw_ring(ax, best, values[best], "chosen")
     ax.set_xlabel("start")
     margin = max(0.5, 0.04 * len(values))  # for the whole ring around the last
     ax.set_xlim(-margin, len(values) - 1.0 + margin)
-    some_ticks(ax.xaxis, integer=True)
+    style.some_ticks(ax.xaxis, integer=True)
     _scale(ax, values)
 
 
 def _draw_ring(ax: Axes, x: float, y: Any, label: str) -> None:
     """Ring around what was chosen."""
-    ax.plot(x, y, "o", color=ORANGE, markersize=13, markerfacecolor="none", markeredgewidth=2.0, zorder=4, label=label)
+    ax.plot(x, y, "o", color=style.ORANGE, ms=13, mfc="none", mew=2.0, zorder=4, label=label)
 
 
 def _scale(ax: Axes, values: np.ndarray) -> None:
@@ -191,7 +180,7 @@ def _scale(ax: Axes, values: np.ndarray) -> None:
     low = float(finite.min())
     high = float(finite.max())
     if low > 0 and high > WIDE * low:
-        log_ticks(ax.yaxis, finite)
+        style.log_ticks(ax.yaxis, finite)
         return
     half = 0.58 * max(high - low, LEAST_SPAN * max(abs(low), abs(high)))
     if half > 0:
@@ -244,25 +233,25 @@ def plot_selection(dataset: xr.Dataset, ax: Axes | None = None, figsize: tuple[f
     >>> smp.plotting.plot_selection(table).get_xlabel()
     'number of components'
     """
-    require_dataset(dataset, ("criterion", "bic", "icl", "failure"), ("best", "criterion_name"), "select_n_components")
-    ax = single_axes(ax, figsize)
+    contents = ("criterion", "bic", "icl", "failure")
+    style.require_dataset(dataset, contents, ("best", "criterion_name"), "select_n_components")
+    ax = style.single_axes(ax, figsize)
     numbers = dataset["n_components"].values
     decisive = str(dataset.attrs["criterion_name"])
     for name, line in (("bic", "--"), ("icl", ":")):
         if name != decisive:
             above = _above_least(dataset[name].values)
-            ax.plot(numbers, above, color=GRAY, marker=".", linestyle=line, label=CRITERION_NAMES[name])
+            ax.plot(numbers, above, color=style.GRAY, marker=".", linestyle=line, label=CRITERION_NAMES[name])
     above = _above_least(dataset["criterion"].values)
-    ax.plot(
-        numbers, above, color=BLUE, marker="o", linewidth=2.0, zorder=3, label=CRITERION_NAMES.get(decisive, decisive)
-    )
+    name = CRITERION_NAMES.get(decisive, decisive)
+    ax.plot(numbers, above, "o-", color=style.BLUE, linewidth=2.0, zorder=3, label=name)
     lowest = 0.0
     if "heldout_gap_error" in dataset:
         # Per sample and in nats, to the scale of -2 log-likelihood of all samples, and two of them.
         errors = np.asarray(dataset["heldout_gap_error"].values, dtype=np.float64)
         errors = np.where((errors >= 0) & (errors <= _LARGEST_DRAWN), errors, np.nan)
         bars = 4.0 * float(dataset.attrs["total_weight"]) * errors
-        ax.errorbar(numbers, above, bars, fmt="none", ecolor=BLUE, capsize=3.0, zorder=3)
+        ax.errorbar(numbers, above, bars, fmt="none", ecolor=style.BLUE, capsize=3.0, zorder=3)
         lowest = float(np.nanmin(above - bars, initial=0.0))
     best = int(dataset.attrs["best"])
     _draw_ring(ax, best, above[numbers == best], f"chosen: {best}")
@@ -272,10 +261,10 @@ def plot_selection(dataset: xr.Dataset, ax: Axes | None = None, figsize: tuple[f
         ax.plot(failed, top, "x", color="black", transform=ax.get_xaxis_transform(), label="failed")
     ax.set_yscale("symlog", linthresh=LINEAR_BELOW)
     ax.set_ylim(min(-0.1 * LINEAR_BELOW, 1.1 * lowest), max(ax.get_ylim()[1], LINEAR_BELOW))
-    ax.axhline(0.0, color=GRAY, linewidth=0.6, zorder=0)
+    ax.axhline(0.0, color=style.GRAY, linewidth=0.6, zorder=0)
     ax.set_xlabel("number of components")
     ax.set_ylabel(f"criterion above its least value\n(linear up to {LINEAR_BELOW:g}, logarithmic above)")
-    some_ticks(ax.xaxis, integer=True)
+    style.some_ticks(ax.xaxis, integer=True)
     ax.legend(frameon=False)
     return ax
 
