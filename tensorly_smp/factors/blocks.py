@@ -17,20 +17,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import tensorly as tl
 
-from tensorly_smp.factors.backend import (
-    Tensor,
-    choose,
-    divide,
-    floor,
-    if_needed,
-    normalize,
-    project_simplex,
-    repeat,
-    resolution,
-    take,
-    tiny,
-    while_loop,
-)
+from tensorly_smp.factors import backend
+from tensorly_smp.factors.backend import Tensor
 from tensorly_smp.factors.coupled import CoupledTensors, Unfolding
 
 
@@ -48,8 +36,8 @@ class Block(Protocol):
 
 def khatri_rao(unfolding: Unfolding, stacked: Tensor) -> Tensor:
     """Rows of the unweighted Khatri-Rao product that belong to the columns of an unfolding, (n_columns, rank)."""
-    product = take(stacked, unfolding.rows_a)
-    product *= take(stacked, unfolding.rows_b)
+    product = backend.take(stacked, unfolding.rows_a)
+    product *= backend.take(stacked, unfolding.rows_b)
     return product
 
 
@@ -72,7 +60,7 @@ class KLFactorBlock:
 
     def gradient(self, x: Tensor) -> Tensor:
         """Gradient of the value."""
-        return (divide(self.unfolding.values, self.model(x)) @ self.khatri_rao) * -self.weights
+        return (backend.divide(self.unfolding.values, self.model(x)) @ self.khatri_rao) * -self.weights
 
 
 @dataclass
@@ -109,13 +97,15 @@ class KLWeightBlock:
 
     def _gradient(self, unfolding: Unfolding, khatri_rao: Tensor, model: Tensor) -> Tensor:
         """Gradient (rank,) of one part; the model is used up."""
-        return -tl.sum(self.factors[unfolding.variable] * (divide(unfolding.values, model) @ khatri_rao), axis=0)
+        return -tl.sum(
+            self.factors[unfolding.variable] * (backend.divide(unfolding.values, model) @ khatri_rao), axis=0
+        )
 
 
 def _model(columns: Tensor, khatri_rao: Tensor) -> Tensor:
     """Model of every column of an unfolding, nowhere zero."""
     model = columns @ khatri_rao.T
-    model += tiny(columns)
+    model += backend.tiny(columns)
     return model
 
 
@@ -123,7 +113,7 @@ def _log_product(unfolding: Unfolding, model: Tensor) -> Tensor:
     """Sum U log(model); in NumPy over the cells in which samples fell: logarithms cost more than the matrix product."""
     if tl.get_backend() == "numpy":
         cells, values = unfolding.filled
-        return tl.dot(values, tl.log(take(tl.reshape(model, (-1,)), cells)))
+        return tl.dot(values, tl.log(backend.take(tl.reshape(model, (-1,)), cells)))
     # Row by row first: a single long sum would lose digits in single precision.
     return tl.sum(tl.sum(unfolding.values * tl.log(model), axis=1))
 
@@ -151,7 +141,7 @@ class QuadraticBlock:
         gram is non-negative, so the diagonal matrix of its row sums minus gram is diagonally dominant, hence positive
         semidefinite. A line along axis 1 mixes all columns and needs their largest.
         """
-        sums = 2.0 * tl.sum(self.gram, axis=0) + tiny(self.gram)
+        sums = 2.0 * tl.sum(self.gram, axis=0) + backend.tiny(self.gram)
         return sums if self.axis == 0 else tl.max(sums)
 
 
@@ -188,8 +178,8 @@ class Multiplicative:
     def __call__(self, block: Block, x: Tensor, memory: Any = None) -> tuple[Tensor, None]:
         """Improved x; there is nothing to remember."""
         for _ in range(self.n_inner):
-            x = normalize(x * -block.gradient(x), block.axis)
-        return tl.clip(x, floor(x)), None
+            x = backend.normalize(x * -block.gradient(x), block.axis)
+        return tl.clip(x, backend.floor(x)), None
 
 
 class _Point(NamedTuple):
@@ -231,7 +221,7 @@ class MirrorDescent:
         # from where multiplicative steps do not come back.
         n_steps = self.n_inner if block.axis == 0 else 1
         start = _Point(x, value, 0.0 * value if memory is None else memory, 0.0 * value, value == value)
-        end = while_loop(
+        end = backend.while_loop(
             lambda point: point.has_moved & (point.n_steps < n_steps), lambda point: self._step(block, point), start
         )
         return end.x, end.step
@@ -244,29 +234,29 @@ class MirrorDescent:
         slope = gradient - (smallest[None, :] if block.axis == 0 else smallest[:, None])
 
         def trial(step: Tensor, n_tried: Tensor) -> _Point:
-            moved = tl.clip(normalize(point.x * tl.exp(-step * slope), block.axis), floor(point.x))
+            moved = tl.clip(backend.normalize(point.x * tl.exp(-step * slope), block.axis), backend.floor(point.x))
             value = block.value(moved)
             predicted = tl.sum(gradient * (moved - point.x))
             is_lower = value <= point.value + ARMIJO_SHARE * predicted
             is_level = ~is_lower & (abs(value - point.value) <= rounding * abs(point.value))
-            falls = if_needed(is_level, lambda: _falls(block, point.x, moved), is_level)
+            falls = backend.if_needed(is_level, lambda: _falls(block, point.x, moved), is_level)
             return _Point(moved, value, step, n_tried, is_lower | falls)
 
-        rounding = ROUNDING * resolution(point.x)
-        default = 0.5 / (tl.max(slope) + tiny(slope))
-        longer = 2.0 * choose(point.step > 0, point.step, default)
-        longest = LONGEST_STEP * choose(default < 1e5, default, 1e5 + 0.0 * default)
-        first = trial(choose(longer < longest, longer, longest), 0.0 * point.value + 1.0)
-        last = while_loop(
+        rounding = ROUNDING * backend.resolution(point.x)
+        default = 0.5 / (tl.max(slope) + backend.tiny(slope))
+        longer = 2.0 * backend.choose(point.step > 0, point.step, default)
+        longest = LONGEST_STEP * backend.choose(default < 1e5, default, 1e5 + 0.0 * default)
+        first = trial(backend.choose(longer < longest, longer, longest), 0.0 * point.value + 1.0)
+        last = backend.while_loop(
             lambda tried: ~tried.has_moved & (tried.n_steps < MOST_HALVINGS),
             lambda tried: trial(tried.step / 2.0, tried.n_steps + 1.0),
             first,
         )
         has_moved = last.has_moved & (tl.max(tl.abs(last.x - point.x)) > 0)
         return _Point(
-            x=choose(has_moved, last.x, point.x),
-            value=choose(has_moved, last.value, point.value),
-            step=choose(last.has_moved, last.step, 0.0 * last.step),
+            x=backend.choose(has_moved, last.x, point.x),
+            value=backend.choose(has_moved, last.value, point.value),
+            step=backend.choose(last.has_moved, last.step, 0.0 * last.step),
             n_steps=point.n_steps + 1.0,
             has_moved=has_moved,
         )
@@ -298,7 +288,7 @@ class ProjectedGradient:
         curvature = block.curvature  # known before the loop, for it is kept in the block
 
         def step(y: Tensor) -> Tensor:
-            return project_simplex(y - block.gradient(y) / curvature, block.axis)
+            return backend.project_simplex(y - block.gradient(y) / curvature, block.axis)
 
         def accelerate(iterates: tuple[Tensor, Tensor, Any]) -> tuple[Tensor, Tensor, Any]:
             """The next iterate, the point ahead of it from which the next step starts, and the momentum."""
@@ -308,7 +298,7 @@ class ProjectedGradient:
             return current, current + ((last_momentum - 1.0) / momentum) * (current - previous), momentum
 
         first = step(x)
-        last, _, _ = repeat(self.n_inner - 1, accelerate, (first, first, 1.0))
+        last, _, _ = backend.repeat(self.n_inner - 1, accelerate, (first, first, 1.0))
         return tl.where(block.value(last) <= block.value(first), last, first), None
 
 
@@ -451,7 +441,7 @@ def _grams(factors: Sequence[Tensor]) -> Tensor:
 
 def _pair_gram(unfolding: Unfolding, grams: Tensor) -> Tensor:
     """Sum over the pairs (j, k) of an unfolding of omega G_j * G_k, (rank, rank)."""
-    pairs = take(grams, unfolding.pairs_a) * take(grams, unfolding.pairs_b)
+    pairs = backend.take(grams, unfolding.pairs_a) * backend.take(grams, unfolding.pairs_b)
     return tl.tensordot(unfolding.omega, pairs, 1)
 
 

@@ -25,16 +25,8 @@ from tensorly.cp_tensor import CPTensor
 from tensorly_smp._support.iteration import Coordinates, StopReason, SweepTrace, iterate
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.factors.backend import (
-    Tensor,
-    as_tensor,
-    compiled,
-    floor,
-    index_tensor,
-    normalize,
-    project_simplex,
-    take,
-)
+from tensorly_smp.factors import backend
+from tensorly_smp.factors.backend import Tensor
 from tensorly_smp.factors.blocks import Block, BlockSolver, ExplicitLoss, Loss
 from tensorly_smp.factors.coupled import Unfolding
 from tensorly_smp.factors.mixture_factors import MixtureFactors
@@ -61,8 +53,8 @@ class State:
     def of_start(cls, start: MixtureFactors, context: dict[str, Any]) -> State:
         """Entries of a start without exact zeros: a column whose bins hold no sample would be zero after a step."""
         model = start.to_numpy()
-        weights, *factors = (as_tensor(a, context) for a in (model.weights, *model.factors))
-        return cls(tl.clip(weights, floor(weights)), [tl.clip(a, floor(a)) for a in factors])
+        weights, *factors = (backend.as_tensor(a, context) for a in (model.weights, *model.factors))
+        return cls(tl.clip(weights, backend.floor(weights)), [tl.clip(a, backend.floor(a)) for a in factors])
 
     def stack(self) -> Tensor:
         """All entries in one matrix, the weights in the last row."""
@@ -85,27 +77,27 @@ def coordinates_of(in_logarithms: bool) -> Coordinates[State]:
 
     def pack(state: State) -> Tensor:
         x = state.stack()
-        return tl.log(tl.clip(x, floor(x))) if in_logarithms else x
+        return tl.log(tl.clip(x, backend.floor(x))) if in_logarithms else x
 
     def unpack(stacked: Tensor, like: State) -> State:
         if in_logarithms:
-            stacked = tl.exp(tl.clip(stacked, -150.0 if floor(stacked) < 1e-50 else -27.0, 20.0))
+            stacked = tl.exp(tl.clip(stacked, -150.0 if backend.floor(stacked) < 1e-50 else -27.0, 20.0))
         parts = _on_simplex(in_logarithms, tuple(int(a.shape[0]) for a in like.factors), stacked)
         return State(parts[-1], list(parts[:-1]))
 
     return Coordinates(pack, unpack)
 
 
-@compiled(static=(0, 1))
+@backend.compiled(static=(0, 1))
 def _on_simplex(in_logarithms: bool, sizes: tuple[int, ...], stacked: Tensor) -> tuple[Tensor, ...]:
     """Matrices with these numbers of rows, and the last row, every line along the first axis on the simplex."""
-    onto = normalize if in_logarithms else project_simplex
+    onto = backend.normalize if in_logarithms else backend.project_simplex
     parts: list[Tensor] = [None] * len(sizes)
     first = np.concatenate([[0], np.cumsum(sizes)])
     for size in sorted(set(sizes)):  # all of one size at a time: many small matrices would take long one by one
         members = [n for n, other in enumerate(sizes) if other == size]
         lines = (first[members][:, None] + np.arange(size)).ravel()
-        block = take(stacked, index_tensor(lines, tl.context(stacked)))
+        block = backend.take(stacked, backend.index_tensor(lines, tl.context(stacked)))
         block = onto(tl.reshape(block, (len(members), size, -1)), 1)
         for position, n in enumerate(members):
             parts[n] = block[position]
@@ -179,7 +171,7 @@ class Steps:
         return None
 
 
-@compiled(static=(0, 1, 2))
+@backend.compiled(static=(0, 1, 2))
 def _improved_weights(
     kind: type[ExplicitLoss],
     solver: BlockSolver,
@@ -197,7 +189,7 @@ def _improved_weights(
     return value, moved, memory
 
 
-@compiled(static=(0, 1))
+@backend.compiled(static=(0, 1))
 def _improved_factor(
     kind: type[ExplicitLoss],
     solver: BlockSolver,
@@ -242,8 +234,8 @@ def stuck_entries(loss: Loss, weights: Tensor, factors: Sequence[Tensor]) -> Cal
         return None
 
     def lifted(height: float) -> State:
-        moved = [normalize(a + height * mask, 0) for a, mask in zip(arrays, masks, strict=True)]
-        return State(normalize(row + height * weight_mask, 1)[0], moved)
+        moved = [backend.normalize(a + height * mask, 0) for a, mask in zip(arrays, masks, strict=True)]
+        return State(backend.normalize(row + height * weight_mask, 1)[0], moved)
 
     return lifted
 

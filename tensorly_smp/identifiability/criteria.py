@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from tensorly_smp._support.representations import clip_names, counted, joined, number_text
-from tensorly_smp.exceptions import SizeLimitError
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT
 from tensorly_smp.identifiability.bounds import Criterion, KnownMarginals, max_identifiable_rank, n_parameters
-from tensorly_smp.identifiability.jacobian import LocalIdentifiability, local_identifiability
+from tensorly_smp.identifiability.jacobian import MAX_PARAMETERS, LocalIdentifiability, local_identifiability
 from tensorly_smp.identifiability.likeness import TOLERANCE, ComponentPair, nearly_parallel_pairs, pair_notes
 from tensorly_smp.identifiability.ranks import FactorSets, StackedModel
 from tensorly_smp.marginals.block_tensor import Partition
@@ -469,18 +468,17 @@ def _jacobian(problem: IdentifiabilityProblem) -> tuple[LocalIdentifiability | N
     model = problem.drawn
     if problem.weights is not None and problem.factors is not None:
         model = problem.weights, problem.factors
-    reason = f"{problem.n_parameters} parameters are more than max_parameters = {problem.max_parameters}"
+    most = min(problem.max_parameters, MAX_PARAMETERS)
+    name = "max_parameters = " if most == problem.max_parameters else ""
+    reason = f"{problem.n_parameters} parameters are more than {name}{most}"
     if len(problem.n_bins) > _MAX_JACOBIAN_VARIABLES:
         reason = f"{len(problem.n_bins)} variables are more than {_MAX_JACOBIAN_VARIABLES}"
-    elif model is not None and problem.n_parameters <= problem.max_parameters:
-        try:
-            local = local_identifiability(*model, known=problem.known)
-            # Free to rounding, or not: between the two, the samples do not tell.
-            if problem.n_samples and not local.n_free_directions and local.singular_values[-1] <= problem.tolerance:
-                local = replace(local, tolerance=problem.tolerance, is_decided=False)
-            return local, []
-        except SizeLimitError as error:
-            reason = str(error).split(";")[0]
+    elif model is not None and problem.n_parameters <= most:
+        local = local_identifiability(*model, known=problem.known)
+        # Free to rounding, or not: between the two, the samples do not tell.
+        if problem.n_samples and not local.n_free_directions and local.singular_values[-1] <= problem.tolerance:
+            local = replace(local, tolerance=problem.tolerance, is_decided=False)
+        return local, []
     return None, [
         f"The Jacobian was left out: {reason}. Check some of the variables: where they are locally unique, so is every "
         f"other variable whose {'samples' if problem.known.is_joint else 'triples'} with them are known."

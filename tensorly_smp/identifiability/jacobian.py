@@ -28,13 +28,12 @@ import numpy as np
 from scipy.linalg import eigh
 
 from tensorly_smp._support.representations import short_repr
-from tensorly_smp.exceptions import SizeLimitError
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT
 from tensorly_smp.identifiability.bounds import KnownMarginals
 from tensorly_smp.marginals.triples import symmetric_sums
 
-# Largest number of parameters: J'J is dense, 8000 x 8000 doubles are 0.5 GB.
-_MAX_PARAMETERS = 8000
+#: Largest number of parameters: J'J is dense, 8000 x 8000 doubles are 0.5 GB.
+MAX_PARAMETERS = 8000
 # Small singular values are computed again from J up to this many operations.
 _AGAIN_OPERATIONS = 2 * 10**11
 # Singular values that count as zero, relative to the largest. Zeros come out below 1e-12, as eigenvectors of J'J are
@@ -106,12 +105,6 @@ def local_identifiability(
     -------
     LocalIdentifiability
 
-    Raises
-    ------
-    SizeLimitError
-        If there are more than 8000 parameters; pass fewer variables then: where they are identifiable, so is each other
-        variable whose triples with them are known.
-
     Notes
     -----
     Full rank almost everywhere is necessary for uniqueness, and makes the model locally unique; it does not exclude a
@@ -131,14 +124,8 @@ def local_identifiability(
     >>> report.rank, report.n_parameters, report.n_free_directions
     (25, 27, 2)
     """
-    rank = len(weights)
-    n_parameters = rank - 1 + rank * sum(len(factor) - 1 for factor in factors)
-    if n_parameters > _MAX_PARAMETERS:
-        raise SizeLimitError(
-            f"The model has {n_parameters} free parameters; the Jacobian is looked at up to {_MAX_PARAMETERS}. "
-            "Pass fewer variables or fewer bins."
-        )
     jacobian = ScaledJacobian(weights, factors, known)
+    n_parameters = jacobian.n_parameters
     gram = jacobian.gram()
     values = np.sqrt(np.maximum(np.linalg.eigvalsh(gram)[::-1], 0.0))
     largest = float(values.max(initial=1.0))
