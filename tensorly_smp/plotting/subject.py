@@ -117,11 +117,7 @@ class Subject:
     @cached_property
     def discrete(self) -> np.ndarray:
         """Mask (n_variables,) of the discrete variables."""
-        if self.dataset is None:
-            return np.array([isinstance(each, DiscreteConditionals) for each in self.density.conditionals])
-        if "discrete" not in self.dataset:
-            return np.zeros(len(self.names), dtype=bool)
-        return np.asarray(self.dataset["discrete"].values, dtype=bool)
+        return np.array([isinstance(each, DiscreteConditionals) for each in self.density.conditionals])
 
     @cached_property
     def value_labels(self) -> Mapping[Hashable, ValueLabels]:
@@ -132,9 +128,7 @@ class Subject:
 
     def edges(self, n: int) -> np.ndarray | None:
         """Bin edges (n_bins + 1,) of a variable, where they are known."""
-        if self.factors is None or self.factors.binning is None:
-            return getattr(self.density.conditionals[n], "edges", None)
-        return self.factors.binning.edges[n]
+        return None if self.factors is None or self.factors.binning is None else self.factors.binning.edges[n]
 
     def positions(self, variables: Any) -> list[int]:
         """Positions of variables, given by name; of all of them for None."""
@@ -180,34 +174,25 @@ def read_subject(subject: Any, expected: str = MIXTURES) -> Subject:
         return _of_dataset(subject)
     if not isinstance(subject, type) and hasattr(subject, "fit") and hasattr(subject, "score_samples"):
         check_is_fitted(subject)
-        if not isinstance(getattr(subject, "result_", None), xr.Dataset):
-            raise InvalidTypeError(f"{type(subject).__name__} is no model of this package; expected {expected}.")
-        if not isinstance(subject.density_, MixtureDensity):
-            raise InvalidTypeError(
-                f"{type(subject).__name__} has densities of sources, not of the variables; expected {expected}. "
-                "model.plot draws the sources."
-            )
-        factors = subject.factors_
-        return Subject(
-            subject.binning_.variables, subject.weights_, subject.result_, factors, subject.density_, subject.sample_dim
-        )
+        density = getattr(subject, "density_", None)
+        if not isinstance(density, MixtureDensity):
+            what = f"{type(subject).__name__} has no densities of its variables (model.plot draws those of sources)"
+            raise InvalidTypeError(f"{what}; expected {expected}.")
+        names = subject.binning_.variables
+        return Subject(names, subject.weights_, subject.result_, subject.factors_, density, subject.sample_dim)
     subject = getattr(subject, "solution_", subject)  # of CoupledSimplexCP
     if isinstance(subject, CoupledSolution):
-        return _of_dataset(subject.to_dataset(), _names(subject.factors))
+        return _of_dataset(subject.to_dataset(), subject.factors)
     if isinstance(subject, MixtureFactors):
-        return _of_dataset(factors_to_dataset(subject), _names(subject))
+        return _of_dataset(factors_to_dataset(subject), subject)
     raise InvalidTypeError(f"Received {type(subject).__name__}; expected {expected}.")
 
 
-def _names(factors: MixtureFactors) -> tuple[Hashable, ...] | None:
-    """Names as they are, where a Dataset has them as strings."""
-    return None if factors.binning is None else factors.binning.variables
-
-
-def _of_dataset(dataset: xr.Dataset, names: tuple[Hashable, ...] | None = None) -> Subject:
-    factors = factors_from_dataset(dataset, names)
-    known = factors.binning.variables if factors.binning is not None else tuple(dataset["variable"].values.tolist())
-    return Subject(known, np.asarray(factors.weights), dataset, factors)
+def _of_dataset(dataset: xr.Dataset, factors: MixtureFactors | None = None) -> Subject:
+    """The mixture of a Dataset, or of factors whose names are as they are, where a Dataset has strings."""
+    factors = factors_from_dataset(dataset) if factors is None else factors.to_numpy()
+    names = factors.binning.variables if factors.binning is not None else tuple(dataset["variable"].values.tolist())
+    return Subject(names, np.asarray(factors.weights), dataset, factors)
 
 
 # ---- axes: ranges and scales, logarithmic or arsinh where a linear axis shows only spikes ----

@@ -54,7 +54,7 @@ def test_what_cannot_be_drawn():
     with pytest.raises(NotFittedError):
         read_subject(smp.SmoothProductMixture())
     other = GaussianMixture(random_state=0).fit(np.arange(8.0)[:, None])
-    with pytest.raises(InvalidTypeError, match="GaussianMixture is no model of this package"):
+    with pytest.raises(InvalidTypeError, match="GaussianMixture has no densities of its variables"):
         read_subject(other)
 
 
