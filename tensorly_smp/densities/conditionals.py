@@ -105,14 +105,6 @@ class StudentBackground:
         """Probability (..., rank) of the values above t (...), to full relative precision in the upper tail."""
         return _lower_tail((self.center - t[..., None]) / self.scale)
 
-    def lower_quantile(self, q: np.ndarray, component: int) -> np.ndarray:
-        """Value below which a share q (...) <= 1/2 of one component lies."""
-        return self.center[component] - self.scale[component] * _upper_quantile(q)
-
-    def upper_quantile(self, q: np.ndarray, component: int) -> np.ndarray:
-        """Value above which a share q (...) <= 1/2 of one component lies."""
-        return self.center[component] + self.scale[component] * _upper_quantile(q)
-
     def tail_moments(self, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
         """First and second moment about `center`, each (rank,), of what is below `low` and above `high`."""
         below = (low - self.center) / self.scale
@@ -357,8 +349,10 @@ class GridConditionals:
         reach = _reach(self.origin, self.unit, self.bounds)
         below = self.background.below(reach)[0, component]
         above = self.background.above(reach)[1, component]
-        t[low] = self.background.lower_quantile(np.maximum(q[low], _LEAST_PROBABILITY) / share + below, component)
-        t[high] = self.background.upper_quantile((1.0 - q[high]) / share + above, component)
+        center = self.background.center[component]
+        scale = self.background.scale[component]
+        t[low] = center - scale * upper_quantile(np.maximum(q[low], _LEAST_PROBABILITY) / share + below)
+        t[high] = center + scale * upper_quantile((1.0 - q[high]) / share + above)
         with np.errstate(over="ignore"):
             x = self.origin + self.unit * t
         return np.clip(x, max(self.bounds[0], -_LARGEST), min(self.bounds[1], _LARGEST))
@@ -473,8 +467,8 @@ def _upper_second_moment(z: np.ndarray) -> np.ndarray:
     return gap * (1.0 + s + s * s)
 
 
-def _upper_quantile(q: np.ndarray) -> np.ndarray:
-    """Value above which a share q <= 1/2 lies (Shaw 2006, "Sampling Student's T distribution")."""
+def upper_quantile(q: np.ndarray) -> np.ndarray:
+    """Value of Student's t with four degrees of freedom above which a share q <= 1/2 lies (Shaw 2006, "Sampling Student's T distribution")."""
     alpha = np.sqrt(4.0 * q * (1.0 - q))
     return 2.0 * np.sqrt(np.maximum(np.cos(np.arccos(np.minimum(alpha, 1.0)) / 3.0) / alpha - 1.0, 0.0))
 

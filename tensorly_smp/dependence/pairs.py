@@ -134,11 +134,6 @@ def rank_functions(values: np.ndarray, posterior: np.ndarray, weights: np.ndarra
     return found
 
 
-def all_pairs(n_variables: int) -> np.ndarray:
-    """All pairs j < k as an array of int (n_pairs, 2)."""
-    return np.stack(np.triu_indices(n_variables, 1), axis=1)
-
-
 @dataclass(frozen=True, eq=False)
 class PairScores:
     """Scores of dependence of every pair of variables in every component.
@@ -165,7 +160,7 @@ class PairScores:
     def of(cls, values: np.ndarray, posterior: np.ndarray, weights: np.ndarray) -> PairScores:
         """Compute the scores of all pairs from samples (n_samples, n_variables), NaN = missing."""
         n_samples, n_variables = values.shape
-        pairs = all_pairs(n_variables)
+        pairs = np.stack(np.triu_indices(n_variables, 1), axis=1)
         rank = posterior.shape[1]
         j, k = pairs.T
         functions = rank_functions(values, posterior, weights, DEGREE)

@@ -203,7 +203,14 @@ def _unfold(
         axis = mode.tolist().index(n)
         a, b = (int(m) for m in mode if m != n)
         size_b = tensor.shape[2 if axis < 2 else 1]
-        unfolded, filled = _filled_columns(omega * tensor, axis)
+        unfolded = omega * tensor
+        if isinstance(tensor, np.ndarray):  # without columns in which no sample fell
+            unfolded = np.moveaxis(unfolded, axis, 0).reshape(tensor.shape[axis], -1)
+            filled = np.flatnonzero(unfolded.any(axis=0))
+            unfolded = unfolded.take(filled, axis=1)
+        else:  # GPU tensors keep empty columns, to avoid a transfer
+            unfolded = tl.moveaxis(unfolded, axis, 0).reshape((tensor.shape[axis], -1))
+            filled = np.arange(unfolded.shape[1])
         values.append(unfolded)
         rows_a.append(offsets[a] + filled // size_b)
         rows_b.append(offsets[b] + filled % size_b)
@@ -236,17 +243,3 @@ def _unfold(
         )
 
     return of_first(len(members)), of_first(n_leading)
-
-
-def _filled_columns(tensor: Tensor, axis: int) -> tuple[Tensor, np.ndarray]:
-    """Unfolding along an axis without the columns in which no sample fell, and the numbers of those that are left.
-
-    GPU tensors keep empty columns, to avoid a transfer.
-    """
-    size = int(tensor.shape[axis])
-    if not isinstance(tensor, np.ndarray):
-        unfolded = tl.moveaxis(tensor, axis, 0).reshape((size, -1))
-        return unfolded, np.arange(unfolded.shape[1])
-    unfolded = np.moveaxis(tensor, axis, 0).reshape(size, -1)
-    filled = np.flatnonzero(unfolded.any(axis=0))
-    return unfolded.take(filled, axis=1), filled

@@ -185,7 +185,7 @@ def _draw_pair(
             places.append(column)
         for r in range(subject.rank):
             mine = labels[chosen] == r
-            look: dict[str, Any] = {"s": 7.0, "alpha": 0.35, "linewidths": 0.0, "zorder": 1} | style.component_marker(r)
+            look = style.component_style(r, is_point=True) | {"s": 7.0, "alpha": 0.35, "linewidths": 0.0, "zorder": 1}
             ax.scatter(places[0][mine], places[1][mine], rasterized=True, **look)
     shares = SHARES if subject.rank <= MANY_COMPONENTS else SHARES[:1]
     for r in np.flatnonzero(subject.weights > 0).tolist():

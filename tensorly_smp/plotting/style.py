@@ -52,16 +52,11 @@ def pyplot() -> Any:
     return import_extra("matplotlib.pyplot", "plot", "A picture")
 
 
-def component_style(component: int) -> dict[str, Any]:
-    """Color and line of a component, the same in every picture."""
+def component_style(component: int, is_point: bool = False) -> dict[str, Any]:
+    """Color and line of a component, or marker of its points, the same in every picture."""
     row, column = divmod(component, len(COLORS))
-    return {"color": COLORS[column], "linestyle": LINES[row % len(LINES)]}
-
-
-def component_marker(component: int) -> dict[str, Any]:
-    """Color and marker of a component, of the color of its line."""
-    row, column = divmod(component, len(COLORS))
-    return {"color": COLORS[column], "marker": MARKERS[row % len(MARKERS)]}
+    kind = {"marker": MARKERS[row % len(MARKERS)]} if is_point else {"linestyle": LINES[row % len(LINES)]}
+    return {"color": COLORS[column], **kind}
 
 
 def weight_text(weight: float) -> str:
@@ -143,7 +138,8 @@ def page_of(items: Sequence[Any], page: Any, per_page: int) -> tuple[list[Any], 
     page = checked_integer(page, "page", 0)
     if page > last:
         raise InvalidInputError(f"page is {page}; expected 0 to {last}, for {n_all} variables.")
-    start, end = page * per_page, min((page + 1) * per_page, n_all)
+    start = page * per_page
+    end = min(start + per_page, n_all)
     title = f"variables {start + 1} to {end} of {n_all} (page={page}, the last is {last})" if last else ""
     return list(items[start:end]), title
 

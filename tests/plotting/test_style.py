@@ -26,7 +26,7 @@ def test_components_differ_in_color_or_line():
     styles = [style.component_style(r) for r in range(28)]
     assert len({str(each) for each in styles}) == 28
     assert [each["linestyle"] for each in styles[:7]] == ["-"] * 7
-    assert [style.component_marker(r)["color"] for r in range(28)] == [each["color"] for each in styles]
+    assert [style.component_style(r, is_point=True)["color"] for r in range(28)] == [each["color"] for each in styles]
 
 
 def test_weights_of_small_components_are_not_nothing():
