@@ -468,7 +468,10 @@ def _upper_second_moment(z: np.ndarray) -> np.ndarray:
 
 
 def upper_quantile(q: np.ndarray) -> np.ndarray:
-    """Value of Student's t with four degrees of freedom above which a share q <= 1/2 lies (Shaw 2006, "Sampling Student's T distribution")."""
+    """Value above which a share q <= 1/2 of the background of unit scale about zero lies.
+
+    Shaw 2006, "Sampling Student's T distribution".
+    """
     alpha = np.sqrt(4.0 * q * (1.0 - q))
     return 2.0 * np.sqrt(np.maximum(np.cos(np.arccos(np.minimum(alpha, 1.0)) / 3.0) / alpha - 1.0, 0.0))
 
