@@ -48,14 +48,6 @@ def paper_sum(x, edges, probabilities, kernel, n_terms=200):
     return limit_of_alternating([F * kernel((x - edges[0]) / width - k) for k, F in enumerate(samples)])
 
 
-@given(st.floats(-60, 60))
-def test_step_is_the_sum_of_its_terms(u):
-    k = np.arange(300)
-    assert sinc_step(u) == pytest.approx(limit_of_alternating(np.sinc(u - k)), abs=1e-11)
-    slopes = [sinc_derivative_by_hand(each) for each in u - k]
-    assert sinc_step_derivative(u) == pytest.approx(limit_of_alternating(slopes), abs=1e-9)
-
-
 def test_step_at_integers_and_far_away():
     assert np.abs(sinc_step(np.arange(-500.0, 0.0))).max() < 4 * EPS
     assert np.abs(sinc_step(np.arange(0.0, 500.0)) - 1).max() < 4 * EPS

@@ -1,9 +1,7 @@
-"""Unfoldings against loops over cells, and the checks of lists of tensors."""
+"""Unfoldings: weights, constants, precision, and the checks of lists of tensors. Their cells: test_blocks.py."""
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import tensorly_smp as smp
 from tensorly_smp.codes.encoding import Codes
@@ -13,7 +11,6 @@ from tensorly_smp.marginals.histograms import count_marginals, read_tensors
 
 MODES = [(0, 1, 2), (2, 0, 3), (3, 1, 0)]
 N_BINS = (3, 2, 4, 5)
-OFFSETS = (0, 3, 5, 9)  # the first row of each variable where factors are stacked
 
 
 def couple(tensors, modes, weights):
@@ -23,52 +20,6 @@ def couple(tensors, modes, weights):
 def make_tensors(rng, modes=MODES, n_bins=N_BINS, zeros=0.0):
     tensors = [rng.random([n_bins[n] for n in mode]) for mode in modes]
     return [np.where(rng.random(t.shape) < zeros, 0.0, t) + 0.0 for t in tensors]
-
-
-def dense(unfolding):
-    """Weighted cells of an unfolding as {(row, stacked row, stacked row): value}."""
-    cells = {}
-    for column, (a, b) in enumerate(zip(unfolding.rows_a.tolist(), unfolding.rows_b.tolist(), strict=True)):
-        for i, value in enumerate(unfolding.values[:, column]):
-            key = (OFFSETS[unfolding.variable] + i, *sorted((a, b)))
-            cells[key] = cells.get(key, 0.0) + value
-    return {key: value for key, value in cells.items() if value}
-
-
-def expected_cells(tensors, modes, omega, n=None):
-    """The same by loops; of all tensors with variable n, or with the variable that comes first in the key."""
-    cells = {}
-    for tensor, mode, share in zip(tensors, modes, omega, strict=True):
-        if n is not None and n not in mode:
-            continue
-        for index in np.ndindex(*tensor.shape):
-            rows = [OFFSETS[v] + i for v, i in zip(mode, index, strict=True)]
-            own = rows.pop(mode.index(n))
-            value = share * tensor[index] / tensor.sum()
-            if value:
-                cells[own, *sorted(rows)] = cells.get((own, *sorted(rows)), 0.0) + value
-    return cells
-
-
-@given(st.integers(0, 2**31), st.sampled_from([0.0, 0.7]), st.sampled_from(["count", "uniform"]))
-def test_blocks_hold_every_cell_of_every_triple_of_their_variable(seed, zeros, weights):
-    tensors = make_tensors(np.random.default_rng(seed), zeros=zeros)
-    totals = np.array([t.sum() for t in tensors])
-    if not totals.all():
-        return
-    omega = totals / totals.mean() if weights == "count" else np.ones(3)
-    coupled = couple(tensors, MODES, weights)
-    assert coupled.n_bins == N_BINS
-    for n, unfolding in enumerate(coupled.blocks):
-        assert unfolding.variable == n
-        expected = expected_cells(tensors, MODES, omega, n)
-        found = dense(unfolding)
-        assert found.keys() == expected.keys()
-        np.testing.assert_allclose([found[key] for key in expected], list(expected.values()))
-        assert unfolding.values.any(axis=0).all()
-        cells, values = unfolding.filled
-        np.testing.assert_array_equal(unfolding.values.ravel()[cells], values)
-        assert np.count_nonzero(unfolding.values) == len(cells)
 
 
 def test_cover_holds_every_triple_once_and_constants_are_those_of_the_losses():
@@ -87,16 +38,12 @@ def test_cover_holds_every_triple_once_and_constants_are_those_of_the_losses():
     np.testing.assert_allclose(coupled.negative_entropy, logs)
 
 
-def test_univariate_marginals_are_the_overall_histograms():
+def test_weights_are_one_on_average_and_by_count_and_empty_triples_have_none():
     values = np.random.default_rng(0).integers(0, 3, (200, 4))
     coupled = couple_tensors(count_marginals(Codes.from_array(values, n_bins=3)), "count")
     for n, moment in enumerate(coupled.univariate_marginals):
         np.testing.assert_allclose(moment, np.bincount(values[:, n], minlength=3) / 200)
     assert coupled.n_samples == 200
-
-
-def test_weights_are_one_on_average_and_by_count_and_empty_triples_have_none():
-    values = np.random.default_rng(0).integers(0, 3, (200, 4))
     values[:100, 0] = -1
     marginals = count_marginals(Codes.from_array(values, n_bins=3))
     block = couple_tensors(marginals, "count").blocks[3]

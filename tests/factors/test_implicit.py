@@ -3,15 +3,15 @@
 import tracemalloc
 import warnings
 from dataclasses import dataclass, replace
-from itertools import combinations
+from unittest import mock
 
 import numpy as np
 import pytest
 import tensorly as tl
 from backend_problems import tensor
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import count_triple, coupled_loss, model_tensor, pair_sums, triple_sums
+from oracles import count_triple, coupled_loss, pair_sums, triple_sums
 from rooms import assert_same, random_model, solved
 
 from tensorly_smp._support.checks import to_numpy
@@ -32,13 +32,8 @@ from tensorly_smp.factors.implicit import (
     CACHED,
     MOST_UPDATES,
     ImplicitLoss,
-    PairSums,
-    PatternGrams,
-    add_outer,
     couple_codes,
     draw_triples,
-    pair_weights,
-    weighted_squares,
 )
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import Steps
@@ -88,9 +83,9 @@ def problems(draw):
     """Samples, their weights, and numbers of bins, with any pattern of missing entries in which a fit is possible."""
     n_bins = draw(st.lists(st.integers(2, 4), min_size=3, max_size=5))
     rng = np.random.default_rng(draw(SEEDS))
-    n_samples = draw(st.integers(1, 8))
+    n_samples = draw(st.integers(1, 24))
     values = np.column_stack([rng.integers(0, size, n_samples) for size in n_bins])
-    values[rng.random(values.shape) < draw(st.sampled_from([0.0, 0.2, 0.5, 0.8]))] = -1
+    values[rng.random(values.shape) < draw(st.sampled_from([0.0, 0.3, 0.6]))] = -1
     values[0] = 0  # complete, so that every variable is in a triple
     weights = rng.integers(0, 3, n_samples) + rng.random(n_samples) if draw(st.booleans()) else np.ones(n_samples)
     return values, weights, tuple(n_bins), rng
@@ -104,9 +99,14 @@ class Onlooker:
         return x, (block.linear, block.gram)
 
 
-@given(problems(), st.sampled_from(["float32", "float64"]))
-def test_blocks_are_those_of_the_loops(problem, dtype):
-    values, sample_weight, n_bins, rng = problem
+@settings(max_examples=40)
+@given(problems(), st.sampled_from(["float32", "float64"]), st.sampled_from([1, 7, 10**6]))
+def test_blocks_are_those_of_the_loops_in_one_part_or_many(problem, dtype, part):
+    with mock.patch.multiple(implicit, CACHED=part, PATTERN_CHUNK=part):
+        check_blocks(*problem, dtype)
+
+
+def check_blocks(values, sample_weight, n_bins, rng, dtype):
     codes = Codes.from_array(values, n_bins=n_bins)
     steps = Steps(ImplicitLoss(quiet(couple_codes, codes, sample_weight, checked_context(dtype))), Onlooker())
     weights, factors = make_factors(rng, n_bins)
@@ -130,19 +130,25 @@ def test_blocks_are_those_of_the_loops(problem, dtype):
         assert_block(n, linear * weights / mean, gram * np.outer(weights, weights) / mean)
 
 
-@given(problems())
-def test_loss_is_that_of_the_loops(problem):
+@given(problems(), st.sampled_from([1, 7, 10**6]))
+def test_loss_is_that_of_the_loops(problem, part):
     values, sample_weight, n_bins, rng = problem
-    loss = ImplicitLoss(quiet(couple_codes, Codes.from_array(values, n_bins=n_bins), sample_weight))
+    coupled = quiet(couple_codes, Codes.from_array(values, n_bins=n_bins), sample_weight)
     weights, factors = make_factors(rng, n_bins)
     modes = resolve_triples("all", len(n_bins)).tolist()
     counts = {tuple(mode): count_triple(values, mode, n_bins, sample_weight) for mode in modes}
     counts = {mode: count for mode, count in counts.items() if count.sum() > 0}
     totals = np.array([count.sum() for count in counts.values()])
-    shares = [count / count.sum() for count in counts.values()]
-    expected = coupled_loss(shares, list(counts), totals / totals.mean(), weights, factors, "frobenius")
-    found = loss.of_value(loss.weight_block(factors).value(weights[None, :]))
+    shares, omega = [count / count.sum() for count in counts.values()], totals / totals.mean()
+    expected = coupled_loss(shares, list(counts), omega, weights, factors, "frobenius")
+    with mock.patch.object(implicit, "CACHED", part):
+        loss = ImplicitLoss(coupled)
+        found = loss.of_value(loss.weight_block(factors).value(weights[None, :]))
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    # As it is of all triples one by one, which are no more than are counted where the level is estimated.
+    np.testing.assert_allclose(coupled.estimated_loss(MixtureFactors(weights, factors)), (expected, 0.0), atol=1e-12)
+    level = sum(o * (share**2).sum() for o, share in zip(omega, shares, strict=True))
+    np.testing.assert_allclose(coupled.estimated_loss(None), (level, 0.0), atol=1e-12)
 
 
 @given(problems(), st.lists(st.tuples(st.integers(-1, 4), st.sets(st.integers(0, 4), max_size=5)), max_size=12))
@@ -358,134 +364,14 @@ def test_samples_that_say_too_little(form):
         solve(Codes.from_array(make_codes(np.random.default_rng(0), 10, N_BINS, 0.0), n_bins=N_BINS), 11, form=form)
 
 
-# --- sums over pairs and triples
-
-
-FEW_BINS, RANK = (3, 2, 4, 3), 2
-CONTEXT = {"dtype": np.float64}
-
-
-def make_columns(rng):
-    return [rng.dirichlet(np.ones(size), RANK).T for size in FEW_BINS]
-
-
-def e2(rows):
-    return sum((a * b for a, b in combinations(rows, 2)), np.zeros_like(rows[0]))
-
-
-def e3(rows):
-    return sum((a * b * c for a, b, c in combinations(rows, 3)), np.zeros_like(rows[0]))
-
-
-@pytest.mark.parametrize(("shape", "dtype"), [((1, 3), np.float32), ((4, 3), np.float64)])
-def test_add_outer_overwrites_its_matrix(shape, dtype):
-    rng = np.random.default_rng(0)
-    matrix, column, row = (rng.random(size).astype(dtype) for size in (shape, *shape))
-    expected = matrix + np.outer(column, row)
-    changed = add_outer(matrix, column, row)
-    np.testing.assert_allclose(changed, expected, rtol=4 * np.finfo(dtype).eps)
-    assert changed.dtype == dtype
-    assert np.shares_memory(changed, matrix)
-    again = expected + np.outer(column, row)
-    np.testing.assert_allclose(add_outer(changed, column, row), again, rtol=4 * np.finfo(dtype).eps)
-
-
-@pytest.mark.parametrize("cached", [1, 7, 10**6])
-def test_pair_sums_are_those_of_loops_in_one_part_or_many(monkeypatch, cached):
-    monkeypatch.setattr(implicit, "CACHED", cached)
-    rng = np.random.default_rng(0)
-    factors, weights = make_columns(rng), rng.random(11)
-    columns = np.array([rng.integers(0, size + 1, 11) for size in FEW_BINS], dtype=np.uint8)  # the last is missing
-    tables = [np.vstack([a, np.zeros(RANK)]) for a in factors]
-    rows = [[table[code] for table, code in zip(tables, codes, strict=True)] for codes in columns.T]
-    sums = PairSums(columns, weights, max(FEW_BINS), CONTEXT)
-    third = sums.compute(factors)
-    np.testing.assert_allclose(third, sum(w * e3(r) for w, r in zip(weights, rows, strict=True)))
-    for n, size in enumerate(FEW_BINS):
-        expected = np.zeros((size + 1, RANK))
-        for w, r, code in zip(weights, rows, columns[n], strict=True):
-            expected[code] += w * e2(r[:n] + r[n + 1 :])
-        np.testing.assert_allclose(sums.remove(n, factors[n]), expected[:size], atol=1e-15)
-        sums.insert(n, factors[n])
-    np.testing.assert_allclose(weighted_squares(weights, np.array(rows)[:, 0]), weights @ np.array(rows)[:, 0] ** 2)
-    assert len(sums.parts) == {1: 11, 7: 4, 10**6: 1}[cached]
-    assert sum(part.stop - part.start for part, _ in sums.parts) == 11
-
-
-@given(SEEDS, st.integers(1, 9), st.booleans())
-def test_pattern_grams_are_those_of_loops(seed, n_patterns, by_pairs):
-    rng = np.random.default_rng(seed)
-    patterns, weights = rng.random((len(FEW_BINS), n_patterns)) < 0.7, rng.random(n_patterns)
-    pairs = (patterns * weights) @ patterns.T.astype(float) if by_pairs else None
-    sums = PatternGrams(patterns, weights, pairs, CONTEXT)
-    sums.compute(make_columns(rng))
-    factors = make_columns(rng)
-    for n, a in enumerate(factors):
-        sums.exchange(n, a)
-    grams = [a.T @ a for a in factors]
-
-    def over_patterns(polynomial, n=None):
-        total = np.zeros((RANK, RANK))
-        for pattern, weight in zip(patterns.T, weights, strict=True):
-            observed = [g for k, g in enumerate(grams) if pattern[k] and k != n]
-            if observed and (n is None or pattern[n]):
-                total += weight * polynomial(observed)
-        return total
-
-    np.testing.assert_allclose(sums.triples(), over_patterns(e3), atol=1e-13)
-    for n in range(len(factors)):
-        np.testing.assert_allclose(sums.pairs(n), over_patterns(e2, n), atol=1e-13)
-
-
-def test_chunks_of_patterns_change_nothing(monkeypatch):
-    rng = np.random.default_rng(0)
-    patterns, weights = rng.random((len(FEW_BINS), 9)) < 0.7, rng.random(9)
-    pairs = [[weights[patterns[j] & patterns[k]].sum() for k in range(len(FEW_BINS))] for j in range(len(FEW_BINS))]
-    np.testing.assert_allclose(pair_weights(patterns, weights), pairs)
-    assert pair_weights(patterns[:, :3], weights[:3]) is None
-    factors, found = make_columns(rng), []
-    for chunk in (2, 100):
-        monkeypatch.setattr(implicit, "PATTERN_CHUNK", chunk)
-        sums = PatternGrams(patterns, weights, pair_weights(patterns, weights), CONTEXT)
-        sums.compute(factors)
-        found.append([sums.triples(), sums.pairs(1)])
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-13)
-
-
 # --- histograms of single triples
 
 
-def make_coupled(seed, n_samples=9, n_bins=FEW_BINS):
-    """Samples of which some entries are missing, ready for the solver, and their codes and weights."""
-    rng = np.random.default_rng(seed)
-    values = np.column_stack([rng.integers(-1, size, n_samples) for size in n_bins])
-    values[0] = 0  # complete
-    weights = rng.random(n_samples) + 0.1
-    return couple_codes(Codes.from_array(values, n_bins=n_bins), weights), values, weights, rng
-
-
-@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.SparseHistogramWarning")
-@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.ConstantVariableWarning")
-@given(st.integers(0, 2**31), st.booleans())
-def test_sum_of_squared_distances_is_that_of_loops(seed, with_model):
-    coupled, values, weights, rng = make_coupled(seed)
-    columns = [rng.dirichlet(np.ones(size), 2).T for size in FEW_BINS]
-    model = MixtureFactors(rng.dirichlet(np.ones(2)), columns) if with_model else None
-    counts = {triple: count_triple(values, triple, FEW_BINS, weights) for triple in map(tuple, coupled.drawn)}
-    mean_total = np.mean([count.sum() for count in counts.values() if count.sum() > 0])
-    expected = 0.0
-    for triple, count in counts.items():
-        total = count.sum()
-        fitted = model_tensor(model.weights, *(columns[n] for n in triple)) if with_model else 0.0
-        expected += total / mean_total * ((count / max(total, 1e-300) - fitted) ** 2).sum()
-    found, error = coupled.estimated_loss(model)
-    assert error == 0
-    np.testing.assert_allclose(found, expected, atol=1e-12)
-
-
 def test_far_more_cells_than_samples():
-    n_bins = (300, 2000, 4000)  # more cells than 32 bits hold
-    coupled, values, weights, _ = make_coupled(0, n_samples=20, n_bins=n_bins)
+    rng, n_bins = np.random.default_rng(0), (300, 2000, 4000)  # more cells than 32 bits hold
+    values = np.column_stack([rng.integers(-1, size, 20) for size in n_bins])
+    values[:3], weights = values[0].clip(0), rng.random(20)
+    coupled = couple_codes(Codes.from_array(values, n_bins=n_bins), weights)
     complete = (values >= 0).all(axis=1)
     _, cell = np.unique(values[complete], axis=0, return_inverse=True)
     counts = np.bincount(cell.ravel(), weights[complete])

@@ -14,7 +14,6 @@ from tensorly.decomposition import parafac
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError, NearDegenerateWarning
 from tensorly_smp.initializers.gevd import gevd_decomposition, gevd_parafac
 from tensorly_smp.initializers.joint_diagonalization import (
-    _normal_product,
     _off_diagonal,
     _similar,
     _solve,
@@ -315,17 +314,6 @@ def unstacked(stacked, like):
 
 def stacked_grams(factors):
     return np.stack([factor.T @ factor for factor in factors])
-
-
-def test_normal_product_is_that_of_the_jacobian():
-    factors, parts = make_factors(0), make_factors(1)
-    grams = stacked_grams(factors)
-    shift = 0.3
-    blocks = np.stack([grams[1] * grams[2], grams[0] * grams[2], grams[0] * grams[1]]) + shift * np.eye(3)
-    jacobian = dense_jacobian(factors)
-    expected = jacobian.T @ (jacobian @ flat(parts)) + shift * flat(parts)
-    product = _normal_product(_stacked(factors), grams, blocks, _stacked(parts))
-    np.testing.assert_allclose(flat(unstacked(product, parts)), expected)
 
 
 def test_step_solves_the_damped_normal_equations():

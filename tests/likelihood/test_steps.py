@@ -55,14 +55,6 @@ def test_agrees_with_loops(seed, rank, missing, is_weighted):
     np.testing.assert_allclose(joint, model.log_joint(codes), rtol=1e-12)
 
 
-def test_sample_without_entries_has_no_say():
-    _, model, _ = make_problem(2)
-    result = run(Codes.from_array([[-1, -1, -1, -1]], n_bins=model.n_bins), model)
-    np.testing.assert_allclose(result.posterior[0], model.weights)
-    assert abs(result.log_likelihood) < 1e-14
-    assert not result.counts.any()
-
-
 def test_blocks_of_samples_change_nothing_and_arguments_are_left_alone(monkeypatch):
     codes, model, weights = make_problem(3)
     arguments = [one_hot(codes), np.log(model.weights), np.log(np.concatenate(model.factors)), weights]

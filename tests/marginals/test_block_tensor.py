@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import count_triple
 from rooms import random_model
 
 from tensorly_smp.codes.encoding import Codes
@@ -87,18 +86,6 @@ def test_unfolding_is_the_khatri_rao_expression_of_the_paper(case):
     assert found.shape == (len(first), len(second), len(third))
     unfolding = (first * truth.weights) @ khatri_rao(second, third).T
     np.testing.assert_allclose(found.values.reshape(len(first), -1), unfolding, atol=1e-15)
-
-
-def test_blocks_are_the_histograms_counted_sample_by_sample():
-    n_bins, sets = (3, 2, 4, 2, 3), ((4, 0), (3,), (2, 1))
-    rng = np.random.default_rng(0)
-    values = np.column_stack([rng.integers(-1, size, 60) for size in n_bins])
-    found = block_tensor(count_marginals(Codes.from_array(values, n_bins=n_bins)), sets)
-    for j, k, m in product(*sets):
-        complete = values[(values[:, [j, k, m]] >= 0).all(axis=1)]
-        expected = count_triple(values, (j, k, m), n_bins) / len(complete)
-        block = found.sel(first_variable=f"x{j}", second_variable=f"x{k}", third_variable=f"x{m}")
-        np.testing.assert_allclose(block, expected, atol=1e-15)
 
 
 def test_only_the_triples_of_the_partition_are_needed_and_missing_blocks_are_named():
