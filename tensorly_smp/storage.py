@@ -148,7 +148,9 @@ def _to_bytes(dataset: xr.Dataset) -> bytes:
     dataset.attrs["sha256"] = _digest(dataset)
     held = {}
     for name, variable in dataset.variables.items():
-        values = _held(variable.values)
+        dtype = STORED.get(str(variable.dtype), "str")
+        is_long = dtype == "int32" and np.any(np.abs(variable.values) >= 2**31)
+        values = variable.values.astype("str" if is_long else dtype)
         attrs = {key: _held_attribute(value) for key, value in variable.attrs.items()}
         if values.dtype != variable.dtype and values.dtype.kind + variable.dtype.kind != "UU":
             attrs[_DTYPE] = str(variable.dtype)
@@ -156,13 +158,6 @@ def _to_bytes(dataset: xr.Dataset) -> bytes:
     attrs = {name: _held_attribute(value) for name, value in dataset.attrs.items()}
     file = _with_coords(held, dataset.coords, attrs)
     return bytes(file.to_netcdf(engine="scipy", format="NETCDF3_64BIT"))  # type: ignore[arg-type]
-
-
-def _held(values: np.ndarray) -> np.ndarray:
-    """Values in a type of netCDF-3, see `STORED`."""
-    dtype = STORED.get(str(values.dtype), "str")
-    is_long = dtype == "int32" and np.any(np.abs(values) >= 2**31)
-    return values.astype("str" if is_long else dtype)
 
 
 def _held_attribute(value: Any) -> Any:

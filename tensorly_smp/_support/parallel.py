@@ -57,40 +57,9 @@ def allowed_threads(n_jobs: int | None) -> int:
     return 1 if backend.nesting_level else int(effective_n_jobs(n_jobs))
 
 
-class _BlasLimit:
-    """One thread for BLAS while anyone asks for it.
-
-    Of some libraries the number is one for the whole process: several threads that each set and restored it would
-    restore each other's, and the process would keep a single one. There the last to leave restores what the first had
-    found. Of others every thread has a number of its own.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._n_users = 0
-        self._is_of_thread = False
-        self._first: Any = None
-
-    def enter(self) -> Any:
-        with self._lock:
-            limits = threadpool_limits(1, user_api="blas")
-            if not self._n_users:
-                self._first = limits
-            elif limits.get_original_num_threads()["blas"] not in (1, None):  # what another thread set is not seen here
-                self._is_of_thread = True
-            self._n_users += 1
-            return limits
-
-    def leave(self, limits: Any) -> None:
-        with self._lock:
-            self._n_users -= 1
-            if self._is_of_thread:
-                limits.restore_original_limits()
-            elif not self._n_users:
-                self._first.restore_original_limits()
-
-
-_blas_limit = _BlasLimit()
+_blas_lock = Lock()
+#: How many blocks want one thread for BLAS, the limits of the first of them, and whether every thread has its own.
+_blas: dict[str, Any] = {"users": 0, "first": None, "is_of_thread": False}
 
 
 @contextmanager
@@ -99,17 +68,32 @@ def one_blas_thread() -> Iterator[None]:
 
     With as many as there happen to be, rounding would depend on the number of jobs.
 
+    Of some libraries the number is one for the whole process: several threads that each set and restored it would
+    restore each other's, and the process would keep a single one. There the last to leave restores what the first had
+    found. Of others every thread has a number of its own.
+
     Examples
     --------
     >>> from tensorly_smp._support.parallel import one_blas_thread
     >>> with one_blas_thread():
     ...     pass
     """
-    limits = _blas_limit.enter()
+    with _blas_lock:
+        limits = threadpool_limits(1, user_api="blas")
+        if not _blas["users"]:
+            _blas["first"] = limits
+        elif limits.get_original_num_threads()["blas"] not in (1, None):  # what another thread set is not seen here
+            _blas["is_of_thread"] = True
+        _blas["users"] += 1
     try:
         yield
     finally:
-        _blas_limit.leave(limits)
+        with _blas_lock:
+            _blas["users"] -= 1
+            if _blas["is_of_thread"]:
+                limits.restore_original_limits()
+            elif not _blas["users"]:
+                _blas["first"].restore_original_limits()
 
 
 def run_each(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from tensorly_smp._support.checks import (
     is_real,
     warn,
 )
-from tensorly_smp._support.representations import html_summary, joined, listed, reason, shown
+from tensorly_smp._support.representations import SHOWN, html_summary, joined, listed, reason, shown
 from tensorly_smp.exceptions import (
     ConstantVariableWarning,
     InvalidInputError,
@@ -32,6 +33,7 @@ from tensorly_smp.samples.labels import default_names, plain_names, refuse_repea
 from tensorly_smp.samples.reading import read_samples
 from tensorly_smp.samples.values import (
     MAX,
+    ROUNDING,
     crowded_variables,
     drop_zero_weight,
     middles,
@@ -40,8 +42,6 @@ from tensorly_smp.samples.values import (
     stretched_ranges,
 )
 from tensorly_smp.samples.values import ranges as extremes
-
-_SHOWN = 12  # variables in the text representation
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -204,12 +204,12 @@ class Binning:
         return hash((self.variables, self.n_bins))
 
     def __repr__(self) -> str:
-        pad = max(len(repr(name)) for name in self.variables[:_SHOWN])
+        pad = max(len(repr(name)) for name in self.variables[:SHOWN])
         lines = [f"Binning({self.n_variables} variable{'s'[: self.n_variables > 1]}, strategy={self.strategy!r})"]
-        for name, n_bins, low, high in self._rows()[:_SHOWN]:
+        for name, n_bins, low, high in self._rows()[:SHOWN]:
             lines.append(f"  {name!r:{pad}}  {n_bins} bins  {low} .. {high}")
-        if self.n_variables > _SHOWN:
-            lines.append(f"  and {self.n_variables - _SHOWN} more")
+        if self.n_variables > SHOWN:
+            lines.append(f"  and {self.n_variables - SHOWN} more")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -333,7 +333,7 @@ def binning_of_values(
     counts = resolve_n_bins(n_bins, names)
     ranges = _resolve_ranges(range, names)
     share = 1.0 if coverage is None else checked_real(coverage, "coverage", 0.0, 1.0, "(]")
-    if empty := [name for name, is_empty in zip(names, np.isnan(values).all(axis=0), strict=True) if is_empty]:
+    if empty := list(compress(names, np.isnan(values).all(axis=0))):
         raise InvalidInputError(f"Variable(s) {listed(empty)} have no observed value; leave them out.")
     if len(values) == 1 and any(None in pair for pair in ranges) and (weights is None or weights[0] <= 1):
         raise InvalidInputError("X has 1 sample, which tells no range of values; expected at least 2 samples.")
@@ -457,8 +457,6 @@ _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
 # Up to here bins of width one have edges that are exact to a millionth.
 _LARGEST_WITH_UNIT_BINS = 1e-6 / _EPS
-# Shares of samples closer than this are equal but for rounding.
-_TIE = 1e-12
 #: Bins narrower than this share of the range of all of them leave the range of float64 when squared.
 LEAST_SHARE = 1e-280
 
@@ -538,7 +536,7 @@ def quantile_edges(
     left = (right - 1).clip(0)
     # Of two as near as each other, the one nearer to the middle: mirrored values have mirrored bins.
     excess = (wanted - below[left]) - (below[right] - wanted)
-    is_left = np.where(np.abs(excess) < _TIE, wanted > 0.5, excess < 0)
+    is_left = np.where(np.abs(excess) < ROUNDING, wanted > 0.5, excess < 0)
     nearest = np.where(is_left, left, right)
     return np.concatenate(([low], middles[np.unique(nearest)], [high]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -67,11 +68,10 @@ class Codes:
         if values.ndim != 2 or values.shape[1] != len(n_bins) or not len(values):
             raise InvalidInputError(f"Codes have shape {values.shape}; expected (n_samples, {len(n_bins)}).")
         outside = (values.min(axis=0) < MISSING) | (values.max(axis=0) >= np.array(n_bins))
-        if outside.any():
-            names = [name for name, wrong in zip(self.binning.variables, outside, strict=True) if wrong]
+        if names := list(compress(self.binning.variables, outside)):
             expected = f"expected {MISSING} (missing) to n_bins - 1"
             raise InvalidInputError(f"Codes of variable(s) {listed(names)} are out of range; {expected}.")
-        values = values.astype(code_dtype(n_bins), copy=False).view()
+        values = values.astype(np.min_scalar_type(-max(n_bins)), copy=False).view()
         values.flags.writeable = False
         object.__setattr__(self, "values", values)
 
@@ -140,14 +140,12 @@ class Codes:
         numbers = np.where(np.isnan(samples.values), MISSING, samples.values)
         # Before the cast, which is undefined beyond the integers; the bins are checked by the constructor.
         wrong = ((numbers != np.floor(numbers)) | (np.abs(numbers) > 2**31)).any(axis=0)
-        if wrong.any():
-            bad = [name for name, is_wrong in zip(names, wrong, strict=True) if is_wrong]
+        if bad := list(compress(names, wrong)):
             raise InvalidInputError(f"Codes of variable(s) {listed(bad)} are not whole numbers, or too large.")
         integers = numbers.astype(np.int64)
         if n_bins is None:
             largest = integers.max(axis=0)
-            empty = [name for name, code in zip(names, largest, strict=True) if code == MISSING]
-            if empty:
+            if empty := list(compress(names, largest == MISSING)):
                 raise InvalidInputError(f"Variable(s) {listed(empty)} have no observed value; give n_bins.")
             n_bins = [max(2, int(code) + 1) for code in largest]
         return cls(integers, Binning.from_n_bins(resolve_n_bins(n_bins, names), names), samples.labels)
@@ -201,11 +199,6 @@ def encode_samples(
         low, high = np.transpose([(edges[0], edges[-1]) for edges in binning.edges])
         codes[(samples.values < low) | (samples.values > high)] = MISSING
     return Codes(codes, binning, samples.labels)
-
-
-def code_dtype(n_bins: Sequence[int]) -> np.dtype:
-    """Smallest signed integer type for the codes -1, ..., n_bins - 1."""
-    return np.min_scalar_type(-max(n_bins))
 
 
 def one_hot(codes: Codes) -> csr_array:

@@ -79,13 +79,6 @@ class ValueLabels:
         found[present] = own[used]
         return found
 
-    def check_codes(self, codes: np.ndarray, name: Hashable) -> None:
-        """Refuse numbers (n_samples,) that are no codes."""
-        present = codes[~np.isnan(codes)]
-        if not np.isin(present, np.arange(len(self.labels))).all():
-            expected = f"its labels, {listed(self.labels)}, or their codes 0 to {len(self.labels) - 1}"
-            raise InvalidInputError(f"Variable {shown(name)} holds numbers; expected {expected}.")
-
     def points(self, x: Any, name: Hashable) -> Any:
         """Points of this variable with labels as codes; an object like `x`, which is returned if it has numbers."""
         array = np.asarray(x)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -187,7 +188,10 @@ def _recoded(
             if own is not None and (refusal := label_refusal(values[:, n], own, name)):
                 raise refusal
         elif own is None:
-            known.check_codes(values[:, n], name)
+            codes = values[~np.isnan(values[:, n]), n]
+            if not np.isin(codes, np.arange(len(known.labels))).all():
+                expected = f"its labels, {listed(known.labels)}, or their codes 0 to {len(known.labels) - 1}"
+                raise InvalidInputError(f"Variable {shown(name)} holds numbers; expected {expected}.")
             recoded[n] = known if is_labelled and np.isnan(values[:, n]).all() else None
         else:
             if own.labels != known.labels:
@@ -445,8 +449,7 @@ def check_shape(shape: tuple[int, ...]) -> None:
 
 def refuse_infinite(infinite: np.ndarray, names: Sequence[Hashable]) -> None:
     """Refuse variables that hold infinite values, given the mask (n_variables,) of these."""
-    if infinite.any():
-        wrong = [name for name, is_wrong in zip(names, infinite, strict=True) if is_wrong]
+    if wrong := list(compress(names, infinite)):
         advice = "Replace them by a finite value, or by NaN if they are missing"
         raise InvalidInputError(f"Variable(s) {listed(wrong)} hold infinite values; expected finite ones. {advice}.")
 
