@@ -17,76 +17,39 @@ import tensorly_smp as smp
 
 FAR = [1e6, -1e17, 1e17, 3.4e38, float(np.iinfo(np.int64).min), 1e150, -1e200, 1e300, 1.7e308, -1.7e308, 5e-324, 1e-310]
 
-#: Wrong in place of nearly anything.
+#: Wrong in place of nearly anything; what a call could use up or change is made anew.
 WRONG = [
-    lambda rng: None,
+    *(None, ..., NotImplemented, int, pd.NA, pd.NaT, np.ma.masked, smp.StopReason.CONVERGED),
+    *("x" * 200_000, b"bytes", range(3), 10**400, 10**5000, 1 + 2j, (), [(0, 1), (2,), (3,)]),
+    *(np.float16(2), np.int8(3), np.longdouble(1e300), fractions.Fraction(1, 3)),
+    *(decimal.Decimal("NaN"), decimal.Decimal("1.5"), dt.datetime(2024, 1, 1), pd.Timestamp("2024-01-01")),
+    *(np.datetime64("2024-01-01"), np.timedelta64(3, "s"), smp.Binning.from_n_bins([3, 3, 3, 3])),
+]
+WRONG_MADE = [
     lambda rng: rng.choice([np.nan, np.inf, -np.inf, -1.0, 0.5, 2.0, 1e300, 5e-324]).item(),
     lambda rng: int(rng.choice([-1, 0, 1, 2, 3, 10**9, -(2**63)])),
-    lambda rng: 10**400,
-    lambda rng: 10**5000,
     lambda rng: bool(rng.integers(2)),
     lambda rng: str(rng.choice(["", "all", "auto", "x0", "kl", "a\0b", "ü" * 50])),
-    lambda rng: "x" * 200_000,
-    lambda rng: b"bytes",
-    lambda rng: [],
-    lambda rng: (),
-    lambda rng: {},
-    lambda rng: {"x0": 3, 1: None},
-    lambda rng: set(),
-    lambda rng: {1, 2, 3},
-    lambda rng: range(3),
+    lambda rng: [[], {}, set(), {1, 2, 3}, {"x0": 3, 1: None}, object()][rng.integers(6)],
+    lambda rng: [[1, "a", None], [[1.0, 2.0], [3.0]], [[0, 1, 2]], ["x0", "x1"], [10**400, 1]][rng.integers(5)],
     lambda rng: (n for n in range(3)),
     lambda rng: lambda *arguments: None,
-    lambda rng: object(),
-    lambda rng: NotImplemented,
-    lambda rng: ...,
-    lambda rng: int,
-    lambda rng: pd.NA,
-    lambda rng: pd.NaT,
-    lambda rng: np.ma.masked,
-    lambda rng: np.array(3),
-    lambda rng: np.array("kl"),
-    lambda rng: np.array(None, dtype=object),
-    lambda rng: np.array([]),
-    lambda rng: np.zeros((0, 3)),
-    lambda rng: np.arange(4),
-    lambda rng: np.ones((2, 2)),
-    lambda rng: np.ones((3, 3, 3)),
-    lambda rng: np.array(["a", "b"]),
-    lambda rng: np.array([1 + 2j]),
+    lambda rng: np.array([3, "kl", None, [], [np.nan] * 3, ["a", "b"], [1 + 2j]][rng.integers(7)]),
     lambda rng: np.array([None, "a", 1.0], dtype=object),
+    lambda rng: [np.arange(4), np.zeros((0, 3)), np.ones((2, 2)), np.ones((3, 3, 3))][rng.integers(4)],
     lambda rng: np.array([True, False, True]),
     lambda rng: np.ma.masked_array([1.0, 2.0, 3.0], [True, False, False]),
-    lambda rng: np.float16(2),
-    lambda rng: np.int8(3),
-    lambda rng: np.longdouble(1e300),
-    lambda rng: np.datetime64("2024-01-01"),
-    lambda rng: np.timedelta64(3, "s"),
-    lambda rng: dt.datetime(2024, 1, 1),
-    lambda rng: pd.Timestamp("2024-01-01"),
-    lambda rng: decimal.Decimal("NaN"),
-    lambda rng: decimal.Decimal("1.5"),
-    lambda rng: fractions.Fraction(1, 3),
-    lambda rng: 1 + 2j,
-    lambda rng: [1, "a", None],
-    lambda rng: [[1.0, 2.0], [3.0]],
-    lambda rng: [[0, 1, 2]],
-    lambda rng: [(0, 1), (2,), (3,)],
-    lambda rng: [np.nan, np.nan, np.nan],
-    lambda rng: ["x0", "x1"],
-    lambda rng: [10**400, 1],
     lambda rng: pd.Series([1.0, None, 3.0]),
     lambda rng: pd.DataFrame({"a": ["x", "y"], "b": [1, 2]}),
     lambda rng: xr.DataArray([1.0, 2.0], dims="q"),
     lambda rng: xr.Dataset({"weights": ("component", [1.0])}),
     lambda rng: scipy.sparse.eye(3),
-    lambda rng: smp.Binning.from_n_bins([3, 3, 3, 3]),
-    lambda rng: smp.StopReason.CONVERGED,
 ]
 
 
 def wrong(rng):
-    return WRONG[rng.integers(len(WRONG))](rng)
+    number = rng.integers(len(WRONG) + 2 * len(WRONG_MADE))
+    return WRONG[number] if number < len(WRONG) else WRONG_MADE[number % len(WRONG_MADE)](rng)
 
 
 # ---- samples ----
