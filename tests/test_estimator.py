@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shared import DATA, FRAME, HOLES, NAMES, X, estimator
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -20,17 +21,6 @@ from tensorly_smp.exceptions import (
     OutlierWarning,
 )
 from tensorly_smp.identifiability.likeness import identifiability_issues
-
-NAMES = ["length", "depth", "mass", "age"]
-DATA = smp.datasets.make_smooth_mixture("gaussian", n_samples=500, n_variables=4, n_components=2, random_state=1)
-X = DATA.X
-X.setflags(write=False)
-FRAME = pd.DataFrame(X, [f"s{m}" for m in range(len(X))], NAMES)
-HOLES = np.where(np.random.default_rng(0).random(X.shape) < 0.3, np.nan, X)
-
-
-def estimator(**parameters):
-    return smp.SmoothProductMixture(**{"n_components": 2, "n_bins": 8, "n_init": 1, "random_state": 0, **parameters})
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +60,7 @@ def test_learns_the_mixture(options):
     assert fitted.score(fresh) > DATA.mixture.logpdf(fresh).mean() - 0.5
 
 
-def test_attributes_agree(model):
+def test_attributes_agree_and_imputation_helps(model):
     assert isinstance(model.result_, xr.Dataset)
     assert isinstance(model.density_, smp.MixtureDensity)
     assert isinstance(model.binning_, smp.Binning)
@@ -102,16 +92,14 @@ def test_fit_predict():
     np.testing.assert_array_equal(weighted, estimator().fit(X, sample_weight=np.arange(len(X))).predict(X))
 
 
-def test_not_converging_warns_and_still_fits():
+def test_stopped_fits_say_so():
     overlapping = smp.datasets.make_smooth_mixture("laplace", 500, 4, 3, random_state=0).X
     with pytest.warns(ConvergenceWarning):
         fitted = estimator(n_components=3, max_iter=2, tol=0.0).fit(overlapping)
     assert not fitted.converged_
     assert fitted.n_iter_ == 2
     assert fitted.result_.attrs["status"] == "max_sweeps"
-
-
-def test_callback_stops():
+    # Callback stops.
     losses = []
     fitted = estimator(refine=None, callback=lambda cp, loss: losses.append(loss) or len(losses) == 3).fit(X)
     assert len(losses) == 3
@@ -145,14 +133,12 @@ def test_generators_as_seed(make):
     same_fit(estimator(random_state=make(3)).fit(X), estimator(random_state=make(3)).fit(X))
 
 
-def test_number_of_jobs_changes_no_bit():
+def test_neither_jobs_nor_an_earlier_fit_change_a_bit():
     fitted = estimator(n_init=4).fit(X)
     same_fit(estimator(n_init=4, n_jobs=2).fit(X), fitted)
     assert fitted.result_.sizes["start"] == 4
     assert fitted.result_.start_loss.min() == fitted.result_.loss[-1]
-
-
-def test_refit_forgets_the_earlier_fit():
+    # Refit forgets the earlier fit.
     fitted = estimator().fit(FRAME).fit(X[:, :3])
     assert fitted.n_features_in_ == 3
     assert not hasattr(fitted, "feature_names_in_")
@@ -160,7 +146,7 @@ def test_refit_forgets_the_earlier_fit():
     np.testing.assert_array_equal(fitted.predict(X[:, :3]), same.predict(X[:, :3]))
 
 
-def test_init_is_used_and_not_modified(named):
+def test_neither_init_nor_the_model_is_modified(named):
     model = estimator(refine=None).fit(X)
     init = smp.MixtureFactors(model.factors_.weights.copy(), [a.copy() for a in model.factors_.factors])
     fitted = estimator(init=init, refine=None).fit(X)
@@ -180,7 +166,7 @@ def test_init_is_used_and_not_modified(named):
 # Labelled in, labelled out
 
 
-def test_frame_keeps_its_index(named, model):
+def test_frames_keep_their_index_and_go_by_their_columns(named, model):
     assert named.feature_names_in_.tolist() == NAMES
     assert named.result_.indexes["variable"].tolist() == NAMES
     for result in (named.predict(FRAME), named.score_samples(FRAME)):
@@ -222,7 +208,7 @@ def sample_array(transposed):
     return array.T if transposed else array
 
 
-def test_dataarray_keeps_dims_and_coordinates(named):
+def test_dataarrays_and_datasets_keep_dims_and_coordinates(named):
     array = sample_array(transposed=True)
     fitted = estimator().fit(array)
     same_fit(fitted, named)
@@ -367,9 +353,7 @@ def test_start_is_reported():
     assert sorted(int(n) for n in attrs["gevd_partition"].replace(";", "").split()) == [0, 1, 2, 3]
     assert len(attrs["gevd_bins"]) == 4
     assert (np.diff(attrs["gevd_singular_values"]) <= 0).all()
-
-
-def test_some_triples_are_no_hindrance_to_the_algebra():
+    # Some triples are no hindrance to the algebra.
     # No warning (they are errors here) that blocks have not been counted: the samples themselves are at hand.
     fitted = estimator(init="gevd", triples=[(0, 1, 2), (1, 2, 3)]).fit(X)
     assert "gevd_partition" in fitted.result_.attrs
@@ -459,16 +443,14 @@ def test_representation():
 # New samples
 
 
-def test_sample_dimension_by_name():
+def test_sample_dimension_by_name_and_weights_by_index():
     array = xr.DataArray(X, dims=("station", "gauge"))
     with pytest.raises(InvalidInputError, match="pass sample_dim"):
         estimator().fit(array)
     fitted = estimator(sample_dim="station").fit(array.T)
     assert fitted.n_features_in_ == X.shape[1]
     assert fitted.predict(array).dims == ("station",)
-
-
-def test_weights_are_matched_by_index():
+    # Weights are matched by index.
     frame = pd.DataFrame(X)
     weights = pd.Series(np.random.default_rng(0).integers(1, 4, len(X)), index=frame.index)
     same_fit(estimator().fit(frame, sample_weight=weights.iloc[::-1]), estimator().fit(frame, sample_weight=weights))

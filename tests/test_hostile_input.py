@@ -10,6 +10,7 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from shared import estimator
 
 import tensorly_smp as smp
 from tensorly_smp.exceptions import (
@@ -23,10 +24,6 @@ from tensorly_smp.exceptions import (
 
 X, LABELS, _ = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=1)
 X.setflags(write=False)
-
-
-def estimator(**parameters):
-    return smp.SmoothProductMixture(**{"n_components": 2, "n_bins": 8, "n_init": 1, "random_state": 0, **parameters})
 
 
 @pytest.fixture(scope="module")
@@ -177,10 +174,15 @@ def test_every_parameter_is_tested():
     assert set(PARAMETERS) == set(estimator().get_params())
 
 
-def test_start_of_other_sizes(model):
+def test_starts_and_predictions_of_other_sizes(model):
     refused(estimator(init=model.factors_, n_components=3).fit, X, match="2 components.*expected 3 components")
     refused(estimator(init=model.factors_, n_bins=9).fit, X, match="bins")
     refused(estimator(init=model.factors_).fit, X[:, :3], match="bins")
+    # Predictions from other variables.
+    for method in ("predict", "predict_proba", "score_samples", "score", "impute"):
+        refused(getattr(model, method), X[:, :3], match="X has 3 features.*expecting 4")
+        refused(getattr(model, method), X[:, :3].tolist(), match="3 variables; expected 4")
+        refused(getattr(model, method), X[0], match="Reshape")
 
 
 def test_bins_of_other_variables(model):
@@ -200,13 +202,6 @@ def test_sample_weights():
     masked = np.ma.masked_array(np.ones(300), np.arange(300) == 3)  # what is below the mask is no weight
     for call in (estimator().fit, smp.choose_binning, lambda X, **w: smp.select_n_components(X, [1], **w)):
         refused(call, X, sample_weight=masked, match="sample_weight has masked entries")
-
-
-def test_predictions_from_other_variables(model):
-    for method in ("predict", "predict_proba", "score_samples", "score", "impute"):
-        refused(getattr(model, method), X[:, :3], match="X has 3 features.*expecting 4")
-        refused(getattr(model, method), X[:, :3].tolist(), match="3 variables; expected 4")
-        refused(getattr(model, method), X[0], match="Reshape")
 
 
 def test_numbers_of_samples_drawn_and_ways_of_imputation(model):
@@ -412,7 +407,7 @@ def test_a_column_of_odd_values_spoils_neither_the_fit_nor_its_file(name, discre
     np.testing.assert_array_equal(smp.load(tmp_path / "model.nc").predict_proba(data), fitted.predict_proba(data))
 
 
-def test_a_column_at_an_offset_is_not_said_to_have_a_single_value():
+def test_columns_at_an_offset_and_mirrored_long_tails():
     data = np.column_stack([X, 1e15 + COUNTS])
     fitted = smp.SmoothProductMixture(2, random_state=0).fit(data)  # where warnings are errors
     np.testing.assert_array_equal(fitted.binning_.values["x4"], 1e15 + np.unique(COUNTS))
@@ -420,16 +415,7 @@ def test_a_column_at_an_offset_is_not_said_to_have_a_single_value():
         smp.choose_binning(data)
     data[:, -1] = 1e15 + np.arange(300)
     smp.SmoothProductMixture(2, random_state=0).fit(data)  # where warnings are errors
-
-
-@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
-def test_sinc_densities_of_long_tails_need_no_other_bins():
-    data = np.exp(X)
-    fitted = smp.SmoothProductMixture(2, density="sinc", random_state=0).fit(data)
-    assert np.isfinite(fitted.score(data))
-
-
-def test_mirrored_and_rearranged_samples_of_long_tails_have_the_same_density():
+    # Mirrored and rearranged samples of long tails have the same density.
     rng, n_samples = np.random.default_rng(0), 300
     data = rng.standard_t(2, (n_samples, 4)) + 6.0 * rng.integers(0, 2, n_samples)[:, None]
     order = rng.permutation(4)
@@ -437,3 +423,10 @@ def test_mirrored_and_rearranged_samples_of_long_tails_have_the_same_density():
     for other in (-data, data[:, order]):
         found = smp.SmoothProductMixture(2, random_state=0).fit(other).score_samples(other)
         np.testing.assert_allclose(found, plain, atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
+def test_sinc_densities_of_long_tails_need_no_other_bins():
+    data = np.exp(X)
+    fitted = smp.SmoothProductMixture(2, density="sinc", random_state=0).fit(data)
+    assert np.isfinite(fitted.score(data))

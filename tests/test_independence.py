@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from shared import fit_quietly
+from shared import circle, fit_quietly
 
 import tensorly_smp as smp
 from tensorly_smp.dependence import check
@@ -95,14 +95,12 @@ def test_report_as_a_dataset(report, tmp_path):
         xr.testing.assert_equal(again.load(), dataset)
 
 
-def test_order_of_rows_and_columns_does_not_matter(model, dependent, report):
+def test_order_of_rows_and_columns_does_not_matter_and_weights_count(model, dependent, report):
     shuffled = dependent.sample(frac=1.0, random_state=0)[["d", "a", "c", "b"]]
     again = smp.check_independence(model, shuffled, n_replicates=0)
     first = smp.check_independence(model, dependent, n_replicates=0)
     np.testing.assert_allclose(again.tests.statistic, first.tests.statistic, rtol=1e-8)
-
-
-def test_weights_are_counts(model, dependent):
+    # Weights are counts.
     counts = np.random.default_rng(0).integers(0, 3, len(dependent))
     weighted = smp.check_independence(model, dependent, sample_weight=counts, n_replicates=0)
     repeated = smp.check_independence(model, dependent.loc[np.repeat(dependent.index, counts)], n_replicates=0)
@@ -118,9 +116,7 @@ def test_missing_entries_count_by_pairs(model, dependent):
     assert report.tests.n_samples.round().tolist() == [400, 400, 400, 1000, 1000, 1000]
     assert report.n_samples == 1000
     assert "at most" not in repr(report)
-
-
-def test_the_report_has_the_number_of_samples_and_of_those_of_a_pair(model, dependent):
+    # The report has the number of samples and of those of a pair.
     hidden = dependent.copy()
     for n, name in enumerate("abcd"):  # all pairs have 1000 - 200 samples
         hidden.loc[100 * n : 100 * n + 99, name] = np.nan
@@ -148,11 +144,19 @@ def test_discrete_variables(data):
     assert smp.check_independence(model, X, random_state=0).dependent == [("x4", "x5")]
 
 
-def test_samples_in_chunks(model, dependent):
+def test_samples_in_chunks_densities_alone_and_one_variable(model, dependent, report):
     frames = pytest.importorskip("dask.dataframe")
     lazy = frames.from_pandas(dependent, npartitions=3)
     report = smp.check_independence(model, lazy, random_state=0)
     assert report.dependent == [("a", "b")]
+    # Densities alone and the same seed.
+    of_density = smp.check_independence(model.density_, dependent, random_state=0)
+    np.testing.assert_array_equal(of_density.tests.p_value, report.tests.p_value)
+    # One variable has no pairs.
+    report = smp.check_independence(model.density_.marginal("a"), dependent[["a"]])
+    assert report.n_dependent == 0
+    assert report.to_dataset().sizes["variable"] == 1
+    assert "0 pairs" in repr(report)
 
 
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")
@@ -163,11 +167,6 @@ def test_sources_of_an_unmixed_model(dependent):
     assert report.are_sources
     assert report.n_dependent == 0
     assert repr(report).startswith("Independence within 2 components of 4 sources")
-
-
-def test_densities_alone_and_the_same_seed(model, dependent, report):
-    of_density = smp.check_independence(model.density_, dependent, random_state=0)
-    np.testing.assert_array_equal(of_density.tests.p_value, report.tests.p_value)
 
 
 def test_false_alarms_are_rare():
@@ -213,7 +212,7 @@ def test_quick_check_sees_what_is_gross(model, dependent, data):
     assert dependence_warning(data.X, independent.predict_proba(data.X), None, (), names) is None
 
 
-def test_quick_check_of_many_rows_variables_and_nothing():
+def test_quick_check_of_many_rows_variables_of_nothing_and_of_what_bends():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((5000, 60))
     X[:, 1:] += X[:, :1]
@@ -224,13 +223,8 @@ def test_quick_check_of_many_rows_variables_and_nothing():
     assert len(str(warning)) <= 200
     assert dependence_warning(X, posterior, np.zeros(5000), (), names) is None
     assert dependence_warning(X[:10], posterior[:10], None, (), names) is None
-
-
-def test_quick_check_of_what_bends():
-    rng = np.random.default_rng(0)
-    angle, X = 2 * np.pi * rng.random(800), rng.standard_normal((800, 3))
-    X[:, 0], X[:, 1] = np.cos(angle) + 0.1 * X[:, 0], np.sin(angle) + 0.1 * X[:, 1]
-    warning = dependence_warning(X, np.ones((800, 1)), None, (), "abc")
+    # Quick check of what bends.
+    warning = dependence_warning(circle(), np.ones((800, 1)), None, (), "abc")
     assert warning.pairs == (("a", "b"),)
     assert "linear" not in warning.advice
 
@@ -283,10 +277,3 @@ def test_fits_to_independent_samples_do_not(kind):
     posterior = fit_quietly(data.X, 3).predict_proba(data.X)
     for factor in (1.0, 9.5):
         assert dependence_warning(data.X, posterior, np.full(300, factor), (), tuple(range(6))) is None
-
-
-def test_one_variable_has_no_pairs(model, dependent):
-    report = smp.check_independence(model.density_.marginal("a"), dependent[["a"]])
-    assert report.n_dependent == 0
-    assert report.to_dataset().sizes["variable"] == 1
-    assert "0 pairs" in repr(report)

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from shared import DATA, FRAME, HOLES, NAMES, X, estimator
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -11,17 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 import tensorly_smp as smp
 
-NAMES = ["length", "depth", "mass", "age"]
-DATA = smp.datasets.make_smooth_mixture("gaussian", n_samples=500, n_variables=4, n_components=2, random_state=1)
-X = DATA.X
-X.setflags(write=False)
-FRAME = pd.DataFrame(X, [f"s{m}" for m in range(len(X))], NAMES)
-HOLES = np.where(np.random.default_rng(0).random(X.shape) < 0.3, np.nan, X)
 WEIGHTS = np.random.default_rng(1).integers(0, 4, len(X))
-
-
-def estimator(**parameters):
-    return smp.SmoothProductMixture(**{"n_components": 2, "n_bins": 8, "n_init": 2, "random_state": 0, **parameters})
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +58,7 @@ def test_names_go_through_set_output(where):
 
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")
 def test_grid_search_through_a_pipeline():
-    pipeline = make_pipeline(StandardScaler().set_output(transform="pandas"), estimator(n_init=1))
+    pipeline = make_pipeline(StandardScaler().set_output(transform="pandas"), estimator())
     grid = {"smoothproductmixture__n_components": [1, 2], "smoothproductmixture__refine": ["em", "smooth"]}
     search = GridSearchCV(pipeline, grid, cv=2).fit(FRAME)
     assert search.best_params_["smoothproductmixture__n_components"] == 2
@@ -77,8 +68,8 @@ def test_grid_search_through_a_pipeline():
 
 def test_cross_validation_is_of_the_log_likelihood():
     halves = np.arange(len(X)) % 2 == 0
-    by_hand = estimator(n_init=1).fit(X[halves]).score(X[~halves])
-    (score,) = cross_val_score(estimator(n_init=1), X, cv=[(np.flatnonzero(halves), np.flatnonzero(~halves))])
+    by_hand = estimator().fit(X[halves]).score(X[~halves])
+    (score,) = cross_val_score(estimator(), X, cv=[(np.flatnonzero(halves), np.flatnonzero(~halves))])
     assert score == pytest.approx(by_hand)
     assert abs(score - DATA.mixture.logpdf(X).mean()) < 0.5
 

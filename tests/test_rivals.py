@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import xarray as xr
+from shared import ambiguous_groups
 from sklearn.metrics import adjusted_rand_score
 
 import tensorly_smp as smp
@@ -14,10 +15,7 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, RivalSo
 from tensorly_smp.fitting.results import n_rivals, telling_variables, with_rivals
 from tensorly_smp.likelihood.comparison import Candidate
 
-GROUPS = np.arange(600) % 3
-#: The first two groups differ in one variable only.
-CENTERS = np.array([[0, 0, 0, 0, 0], [0, 0, 7, 0, 0], [6, 5, 3, 4, 5]])
-X = np.random.default_rng(0).normal(size=(600, 5)) + CENTERS[GROUPS]
+X, GROUPS = ambiguous_groups(600)
 CLEAR = smp.datasets.make_smooth_mixture("gaussian", 600, 5, 3, random_state=0)
 accuracy = smp.metrics.clustering_accuracy
 
@@ -61,15 +59,6 @@ def test_clear_groups_have_none():
             ask()
 
 
-def test_numbers_beyond_are_refused(ambiguous):
-    with pytest.raises(InvalidInputError, match="below"):
-        ambiguous.rivals(n_rivals(ambiguous.result_))
-    with pytest.raises(InvalidInputError, match="-1"):
-        ambiguous.rivals(-1)
-    with pytest.raises(InvalidTypeError, match="'first'"):
-        ambiguous.rivals("first")
-
-
 def test_what_the_dataset_says_is_so(ambiguous):
     result = ambiguous.result_
     for k, model in enumerate(rivals(ambiguous)):
@@ -95,7 +84,7 @@ def test_what_the_dataset_says_is_so(ambiguous):
     assert (np.diff(result.rival_criterion) <= 0).all()
 
 
-def test_a_rival_is_a_model(ambiguous):
+def test_a_rival_is_a_model_and_has_a_number(ambiguous):
     model = ambiguous.rivals(1)
     assert type(model) is type(ambiguous)
     assert model.get_params() == ambiguous.get_params()
@@ -115,18 +104,23 @@ def test_a_rival_is_a_model(ambiguous):
     drawn, components = model.sample(10, random_state=0)
     assert drawn.shape == (10, 5)
     assert components.max() < 3
+    # Numbers beyond are refused.
+    with pytest.raises(InvalidInputError, match="below"):
+        ambiguous.rivals(n_rivals(ambiguous.result_))
+    with pytest.raises(InvalidInputError, match="-1"):
+        ambiguous.rivals(-1)
+    with pytest.raises(InvalidTypeError, match="'first'"):
+        ambiguous.rivals("first")
 
 
-def test_they_are_in_the_file(ambiguous, tmp_path):
+def test_they_are_in_the_file_unless_they_are_none(ambiguous, tmp_path):
     ambiguous.save(tmp_path / "model.nc")
     again = smp.load(tmp_path / "model.nc")
     for one, two in zip(rivals(ambiguous), rivals(again), strict=True):
         np.testing.assert_array_equal(one.score_samples(X), two.score_samples(X))
     ambiguous.rivals(0).save(tmp_path / "rival.nc")
     xr.testing.assert_identical(smp.load(tmp_path / "rival.nc").result_, ambiguous.rivals(0).result_)
-
-
-def test_a_file_with_a_rival_that_is_none_is_refused(ambiguous, tmp_path):
+    # A file with a rival that is none is refused.
     broken, _ = fit()
     broken.result_["rival_spline"] = broken.result_["rival_spline"] * np.nan
     with pytest.raises(InvalidInputError, match="to be saved is damaged or was edited"):

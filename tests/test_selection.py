@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from shared import ambiguous_groups
 
 import tensorly_smp as smp
 from tensorly_smp._support.checks import warn
@@ -117,10 +118,16 @@ def test_held_out_likelihood_is_that_of_fits_without_the_fold(heldout, models):
             )
 
 
-def test_cross_validation_has_the_information_criteria_too(table, heldout):
+def test_cross_validation_has_the_information_criteria_too_and_is_kept_in_files(table, heldout, tmp_path):
     for name in ("log_likelihood", "n_parameters", "entropy", "bic", "icl"):
         xr.testing.assert_identical(table[name], heldout[name])
     assert (heldout.seconds > 0).all()
+    # Netcdf.
+    heldout.to_netcdf(tmp_path / "table.nc", engine="scipy")
+    with xr.open_dataset(tmp_path / "table.nc", engine="scipy") as read:
+        xr.testing.assert_equal(read.load(), heldout)
+        assert read.attrs == heldout.attrs
+        assert smp.plotting.plot_selection(read).get_xlabel() == "number of components"
 
 
 @pytest.mark.parametrize(("case", "rank", "missing"), [("gaussian", 2, 0.3), ("laplace", 3, 0.0)])
@@ -206,8 +213,7 @@ def test_cross_validation_takes_the_smallest_number_within_one_standard_error():
 
 
 def test_rivals_of_the_chosen_number_are_told():
-    groups = np.array([(0, 0, 0, 0, 0), (0, 0, 7, 0, 0), (6, 5, 3, 4, 5)])[np.arange(600) % 3]
-    alike = np.random.default_rng(0).normal(size=(600, 5)) + groups  # two groups differ in one variable only
+    alike, _ = ambiguous_groups(600)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         table = smp.select_n_components(alike, [3, 4], random_state=0)
@@ -271,33 +277,10 @@ def test_labels(table, heldout):
     assert heldout.attrs["n_folds"] == 2
 
 
-def test_netcdf(heldout, tmp_path):
-    heldout.to_netcdf(tmp_path / "table.nc", engine="scipy")
-    with xr.open_dataset(tmp_path / "table.nc", engine="scipy") as read:
-        xr.testing.assert_equal(read.load(), heldout)
-        assert read.attrs == heldout.attrs
-        assert smp.plotting.plot_selection(read).get_xlabel() == "number of components"
-
-
-def test_containers(table):
-    frame = pd.DataFrame(X, columns=["a", "b", ("c", 1), "d"], index=np.arange(300)[::-1])
-    array = xr.DataArray(X.T, dims=("sensor", "when"), coords={"sensor": list("abcd")})
-    for data, arguments in ((frame, {}), (array, {"sample_dim": "when"})):
-        xr.testing.assert_equal(select(data, [2], **arguments).bic, table.bic.sel(n_components=[2]))
-
-
-def test_parameters_by_the_names_of_variables():
-    frame = pd.DataFrame(X - X.min(axis=0), columns=list("abcd"))
-    table = select(frame, [2], support={"b": (0, None)})
-    model = smp.SmoothProductMixture(2, random_state=0, support={"b": (0, None)}, **QUICK).fit(frame)
-    assert table.log_likelihood.item() == pytest.approx(300 * model.score(frame), rel=1e-12)
-    assert table.log_likelihood.item() != select(frame, [2]).log_likelihood.item()
-
-
 # ---- weights and missing entries ----
 
 
-def test_weights_count_samples():
+def test_weights_count_samples_and_parameters_go_by_names():
     weights = np.tile([1.0, 2.0], 150)
     table = select(candidates=[2], sample_weight=weights)
     model = smp.SmoothProductMixture(2, random_state=0, **QUICK).fit(X, sample_weight=weights)
@@ -306,6 +289,12 @@ def test_weights_count_samples():
     penalty = table.n_parameters.item() * np.log(450)
     assert table.bic.item() == pytest.approx(-2 * likelihood + penalty, rel=1e-12)
     assert (table.attrs["n_samples"], table.attrs["total_weight"]) == (300, 450.0)
+    # Parameters by the names of variables.
+    frame = pd.DataFrame(X - X.min(axis=0), columns=list("abcd"))
+    table = select(frame, [2], support={"b": (0, None)})
+    model = smp.SmoothProductMixture(2, random_state=0, support={"b": (0, None)}, **QUICK).fit(frame)
+    assert table.log_likelihood.item() == pytest.approx(300 * model.score(frame), rel=1e-12)
+    assert table.log_likelihood.item() != select(frame, [2]).log_likelihood.item()
 
 
 def test_folds_share_the_copies_of_a_pattern():
@@ -348,9 +337,14 @@ def test_discrete_variables_stay_discrete_in_every_fold():
 # ---- seeds and jobs ----
 
 
-def test_the_order_of_the_candidates_does_not_matter(table):
+def test_neither_the_order_of_the_candidates_nor_the_container_matters(table):
     xr.testing.assert_identical(timeless(select(candidates=np.array([3, 1, 2]))), timeless(table))
     xr.testing.assert_identical(timeless(select(candidates=3)), timeless(table))
+    # Containers.
+    frame = pd.DataFrame(X, columns=["a", "b", ("c", 1), "d"], index=np.arange(300)[::-1])
+    array = xr.DataArray(X.T, dims=("sensor", "when"), coords={"sensor": list("abcd")})
+    for data, arguments in ((frame, {}), (array, {"sample_dim": "when"})):
+        xr.testing.assert_equal(select(data, [2], **arguments).bic, table.bic.sel(n_components=[2]))
 
 
 def test_result_does_not_depend_on_n_jobs(heldout):
@@ -399,25 +393,33 @@ def test_failed_fold(monkeypatch, models):
     assert failed.attrs["best"] == 3
 
 
-def test_more_components_than_samples():
+def test_failed_fits_warnings_and_interrupts_are_told():
     table = select(X[:6], [1, 7])
     assert "7 components with 6 samples" in table.failure.values[1]
     assert table.attrs["best"] == 1
-
-
-def test_if_all_fail_the_error_is_raised(monkeypatch):
-    fail_at(monkeypatch, lambda *_: True, MemoryError("all of it"))
-    with pytest.raises(MemoryError, match="all of it"):
-        select(criterion="cv")
-
-
-def test_warnings_are_given_once():
+    # Warnings are given once.
     with pytest.warns(ConvergenceWarning) as given_warnings:
         table = select(candidates=[1, 2], max_iter=0)
     assert len(given_warnings) == 1
     assert str(given_warnings[0].message).startswith("All fits: ")
     assert given_warnings[0].filename.endswith("test_selection.py")
     assert table.warnings.values.tolist() == ["ConvergenceWarning", "ConvergenceWarning"]
+    # Interrupt stops everything.
+    ranks = []
+
+    def interrupt(cp_tensor, loss):
+        ranks.append(cp_tensor.rank)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        select(callback=interrupt)
+    assert set(ranks) == {3}  # the first fit
+
+
+def test_if_all_fail_the_error_is_raised(monkeypatch):
+    fail_at(monkeypatch, lambda *_: True, MemoryError("all of it"))
+    with pytest.raises(MemoryError, match="all of it"):
+        select(criterion="cv")
 
 
 def test_warnings_name_the_numbers_they_concern(monkeypatch):
@@ -433,18 +435,6 @@ def test_warnings_name_the_numbers_they_concern(monkeypatch):
     with pytest.warns(UserWarning, match="^n_components = 2, 3: 2 are many$") as given_warnings:
         select()
     assert len(given_warnings) == 1
-
-
-def test_interrupt_stops_everything():
-    ranks = []
-
-    def interrupt(cp_tensor, loss):
-        ranks.append(cp_tensor.rank)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        select(callback=interrupt)
-    assert set(ranks) == {3}  # the first fit
 
 
 def test_lost_singular_values_do_not_cost_the_fits(monkeypatch, table):

@@ -132,7 +132,7 @@ def test_names(path, names):
         pd.testing.assert_series_equal(loaded.predict(shuffled), model.predict(shuffled))
 
 
-def test_objects_that_steer_a_fit_are_left_out_but_for_the_bins(model, path):
+def test_objects_that_steer_a_fit_and_later_parameters_change_no_model(model, path):
     steered = fit(
         init=model.factors_, binning=model.binning_, random_state=np.random.default_rng(0), callback=lambda *_: None
     )
@@ -140,9 +140,7 @@ def test_objects_that_steer_a_fit_are_left_out_but_for_the_bins(model, path):
         same_model(loaded, steered)
         assert loaded.binning == model.binning_
         assert (loaded.init, loaded.random_state, loaded.callback) == ("auto", None, None)
-
-
-def test_parameters_set_after_the_fit_do_not_change_the_model(path):
+    # Parameters set after the fit do not change the model.
     model = fit().set_params(density="histogram")
     for loaded in there_and_back(model, path):
         same_model(loaded, model)
@@ -481,7 +479,7 @@ def test_files_without_permission(model, path, tmp_path):
 # ---- files that are there whole or not at all ----
 
 
-def test_new_and_replaced(tmp_path):
+def test_new_and_replaced_and_what_cannot_be_written(tmp_path):
     target = tmp_path / "table.csv"
     beside = tmp_path / "beside"
     beside.touch()
@@ -494,6 +492,13 @@ def test_new_and_replaced(tmp_path):
     assert target.read_bytes() == b"new"
     assert target.stat().st_mode & 0o777 == 0o640
     assert len(list(tmp_path.iterdir())) == 3
+    # What cannot be written is known beforehand.
+    storage.require_writable(tmp_path / "new.csv")
+    for call in (storage.require_writable, lambda path: storage.write_whole(path, b"")):
+        with pytest.raises(FileNotFoundError, match="no folder"):
+            call(tmp_path / "none" / "new.csv")
+        with pytest.raises(IsADirectoryError, match="is a folder"):
+            call(tmp_path)
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
@@ -507,15 +512,6 @@ def test_an_error_leaves_what_was_there(tmp_path, monkeypatch, step):
     with pytest.raises(OSError, match="disk full"):
         storage.write_whole(tmp_path / "table.csv", b"new")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["earlier"]
-
-
-def test_what_cannot_be_written_is_known_beforehand(tmp_path):
-    storage.require_writable(tmp_path / "new.csv")
-    for call in (storage.require_writable, lambda path: storage.write_whole(path, b"")):
-        with pytest.raises(FileNotFoundError, match="no folder"):
-            call(tmp_path / "none" / "new.csv")
-        with pytest.raises(IsADirectoryError, match="is a folder"):
-            call(tmp_path)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no such device")

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from shared import circle
 from sklearn.base import clone
 
 import tensorly_smp as smp
@@ -63,7 +64,7 @@ def amari(product):
     return (rows.sum() + columns.sum() - 2 * n) / (2 * n * (n - 1))
 
 
-def test_the_map_is_found(model, data, frame):
+def test_the_map_is_found_with_its_names_and_density(model, data, frame):
     assert not model.is_product_
     assert amari(model.unmixing_.values @ MIXING) < 0.03
     known = smp.SmoothProductMixture(2, random_state=0).fit(data.X)
@@ -76,9 +77,7 @@ def test_the_map_is_found(model, data, frame):
         warnings.simplefilter("ignore")
         product = smp.SmoothProductMixture(2, random_state=0).fit(frame)
     assert model.score(frame) > product.score(frame) + 0.3
-
-
-def test_map_has_names_units_and_signs(model, frame):
+    # Map has names units and signs.
     unmixing, mixing = model.unmixing_, model.mixing_
     assert unmixing.dims == ("source", "variable")
     assert mixing.dims == ("variable", "source")
@@ -91,9 +90,7 @@ def test_map_has_names_units_and_signs(model, frame):
     # Each grows with the variable that it is named after, within components.
     within = mixing.values * np.sqrt(np.asarray(model.mixture_.density_.var("all")) @ model.weights_)
     assert (np.diag(within) > 0).all()
-
-
-def test_density_in_the_variables(model, frame):
+    # Density in the variables.
     joint = model.score_samples(frame)
     of_sources = model.mixture_.score_samples(model.unmix(frame))
     log_det = np.linalg.slogdet(model.unmixing_.values)[1]
@@ -122,19 +119,7 @@ def test_criteria_count_the_map(model, frame, product_model, independent):
     assert plain.aic(independent.X) < plain.bic(independent.X)
 
 
-def test_product_model_where_no_map_is_needed(product_model, independent):
-    assert product_model.is_product_
-    unmixing = product_model.unmixing_.values
-    assert not (unmixing - np.diag(np.diag(unmixing))).any()
-    product = smp.SmoothProductMixture(2, random_state=0).fit(independent.X)
-    assert product_model.score(independent.X) == pytest.approx(product.score(independent.X), abs=0.01)
-    assert (product_model.predict(independent.X) == product.predict(independent.X)).mean() in (
-        pytest.approx(1.0, abs=0.02),
-        pytest.approx(0.0, abs=0.02),
-    )
-
-
-def test_units_do_not_matter(frame, model):
+def test_units_and_rotation_do_not_matter(frame, model):
     factors = np.array([1e-3, 1.0, 1e4, 10.0])
     scaled = fit(frame * factors)
     np.testing.assert_allclose(scaled.unmixing_.values * factors, model.unmixing_.values, atol=1e-3)
@@ -303,7 +288,7 @@ def test_not_converged_is_said(frame):
     assert model.n_iter_ >= 1
 
 
-def test_record_of_the_search(model, product_model):
+def test_record_of_the_search_and_of_no_map(model, product_model, independent):
     assert dict(fit_summary(model.result_))["unmixing"].startswith("4 of 4 variables are combined; start: ")
     assert dict(fit_summary(product_model.result_))["unmixing"].startswith("none: a product mixture of the variables")
     assert "variables are combined" in model._repr_html_()
@@ -315,6 +300,16 @@ def test_record_of_the_search(model, product_model):
     assert best > result.unmixing_start_criterion.sel(unmixing_start="product") + 0.3
     assert result.unmixing_log_likelihood.sizes["alternation"] == model.n_iter_
     assert model.identifiability_.rank == 2
+    # Product model where no map is needed.
+    assert product_model.is_product_
+    unmixing = product_model.unmixing_.values
+    assert not (unmixing - np.diag(np.diag(unmixing))).any()
+    product = smp.SmoothProductMixture(2, random_state=0).fit(independent.X)
+    assert product_model.score(independent.X) == pytest.approx(product.score(independent.X), abs=0.01)
+    assert (product_model.predict(independent.X) == product.predict(independent.X)).mean() in (
+        pytest.approx(1.0, abs=0.02),
+        pytest.approx(0.0, abs=0.02),
+    )
 
 
 def test_saved_models_come_back(model, frame, tmp_path):
@@ -356,11 +351,8 @@ def test_twenty_thousand_rows_are_enough_for_the_map(data):
 
 
 def test_dependence_that_is_not_linear_is_said():
-    rng = np.random.default_rng(0)
-    X, angle = rng.standard_normal((800, 3)), 2 * np.pi * rng.random(800)
-    X[:, 0], X[:, 1] = np.cos(angle) + 0.1 * X[:, 0], np.sin(angle) + 0.1 * X[:, 1]
     with pytest.warns(DependenceWarning, match="Sources are strongly dependent") as caught:
-        smp.UnmixedProductMixture(1, random_state=0).fit(X)
+        smp.UnmixedProductMixture(1, random_state=0).fit(circle())
     assert not any("UnmixedProductMixture" in each.message.advice for each in caught)
 
 

@@ -179,9 +179,7 @@ def test_fitted_model_predicts_saves_and_clones(samples, tmp_path):
     assert np.array_equal(loaded.predict(frame), model.labels_.compute())
     assert isinstance(model.sample(5, random_state=0)[0], pd.DataFrame)
     assert model.score(CHUNKED["frame"](samples[0])) == pytest.approx(model.score(frame), rel=1e-12)
-
-
-def test_given_bins_and_support(samples):
+    # Given bins and support.
     X = samples[0]
     binning = smp.Binning(smp.choose_binning(X, 8).edges, tuple(NAMES))
     options = dict(binning=binning, refine="smooth", support={"b": (-50, None)}, discrete=["c"])

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from shared import ambiguous_groups
 
 import tensorly_smp as smp
 from tensorly_smp.cli.commands import small_components
@@ -326,8 +327,7 @@ def dependent(folder):
 
 
 def test_a_fit_with_rivals_is_questionable(capsys, folder):
-    groups = np.array([(0, 0, 0, 0, 0), (0, 0, 7, 0, 0), (6, 5, 3, 4, 5)])[np.arange(300) % 3]
-    X = np.random.default_rng(0).normal(size=(300, 5)) + groups  # two groups differ in one variable only
+    X, _ = ambiguous_groups(300)
     pd.DataFrame(X).add_prefix("v").to_csv("rivals.csv", index=False)
     status, _, err = run(capsys, "fit", "rivals.csv", "--components", 3, "--seed", 0)
     assert (status, err.count("so near to this one")) == (1, 1)

@@ -43,7 +43,7 @@ def models():
 
 @pytest.fixture(scope="module")
 def replicates(models):
-    return models["smooth"].bootstrap(X, 100, random_state=0)
+    return models["smooth"].bootstrap(X, 60, random_state=0)
 
 
 @pytest.mark.parametrize("refine", KINDS)
@@ -96,17 +96,21 @@ def test_the_dataset_is_one_of_densities(models, replicates):
     assert bounds.weights.shape == (2, 2)
 
 
-def test_the_first_replicates_depend_on_neither_their_number_nor_threads(models, replicates):
+def test_the_first_replicates_depend_on_neither_their_number_nor_threads_nor_a_file(models, replicates, tmp_path):
     some = models["smooth"].bootstrap(X, 3, n_jobs=2, random_state=0)
     xr.testing.assert_allclose(some.drop_attrs(), replicates.isel(replicate=slice(3)).drop_attrs(), rtol=1e-9)
     other = models["smooth"].bootstrap(X, 3, random_state=1)
     assert (other.weights != some.weights).any()
+    # A loaded model has the same.
+    models["smooth"].save(tmp_path / "model.nc")
+    again = smp.load(tmp_path / "model.nc").bootstrap(X, 2, random_state=0)
+    xr.testing.assert_allclose(again.drop_attrs(), replicates.isel(replicate=slice(2)).drop_attrs(), rtol=1e-9)
 
 
 @pytest.mark.parametrize("method", ["rows", "parametric"])
 @pytest.mark.parametrize("refine", KINDS)
 def test_every_kind_of_fit_has_them(models, refine, method):
-    found = models[refine].bootstrap(X, 8, method=method, random_state=0)
+    found = models[refine].bootstrap(X, 6, method=method, random_state=0)
     assert found.attrs["method"] == method
     np.testing.assert_allclose(found.weights.mean("replicate"), models[refine].weights_, atol=0.05)
     assert (found.agreement > 0.9).all()
@@ -142,7 +146,7 @@ class Recording:
 OPTIONS = dict(method="rows", n_replicates=4, n_points=10, n_jobs=None, random_state=0)
 
 
-def test_rows_are_drawn_as_often_as_weights_say(models):
+def test_rows_are_drawn_as_often_as_weights_say_unless_they_are_empty(models):
     model = models["smooth"]
     refit = Recording(model)
     weights = np.zeros(600)
@@ -151,6 +155,16 @@ def test_rows_are_drawn_as_often_as_weights_say(models):
     assert {draw.sum() for draw in refit.weights} == {10.0}  # 10.5 is rounded
     np.testing.assert_allclose(np.mean(refit.weights, axis=0), 10 * weights / weights.sum(), atol=0.4)
     assert not np.any([draw[0] for draw in refit.weights])
+    # Samples without entries say nothing.
+    model = models["smooth"]
+    refit = Recording(model)
+    run_bootstrap(refit, model.density_, np.vstack([X, np.full((50, 5), np.nan)]), np.ones(650), **OPTIONS)
+    assert len(refit.weights) == 4
+    for weights in refit.weights:
+        assert weights.sum() == 600
+        assert not weights[600:].any()
+    with pytest.raises(InvalidInputError, match="lack all entries"):
+        run_bootstrap(refit, model.density_, X * np.nan, np.ones(600), **OPTIONS)
 
 
 @pytest.mark.parametrize("weights", [[1.0, 0.0, 2.0], [0.5, 0.0, 2.5]])
@@ -181,6 +195,12 @@ def test_of_discrete_variables_there_are_points_at_the_values():
     assert len(points) > 5
     assert np.isnan(found.cdf.values[:, len(points) :]).all()
     assert np.isfinite(found.cdf.values[:, : len(points)]).all()
+    # What the fit has warned of is not said for each replicate.
+    constant = np.column_stack([X, np.zeros(600)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConstantVariableWarning)
+        model = fit(constant, refine=None, density="histogram")
+    assert model.bootstrap(constant, 2, random_state=0).sizes["replicate"] == 2
 
 
 def test_rounded_values_are_spread_as_in_the_fit():
@@ -213,18 +233,6 @@ def test_components_that_change_places_are_put_back_and_counted(models):
     np.testing.assert_array_equal(found.agreement, 1.0)
 
 
-def test_samples_without_entries_say_nothing(models):
-    model = models["smooth"]
-    refit = Recording(model)
-    run_bootstrap(refit, model.density_, np.vstack([X, np.full((50, 5), np.nan)]), np.ones(650), **OPTIONS)
-    assert len(refit.weights) == 4
-    for weights in refit.weights:
-        assert weights.sum() == 600
-        assert not weights[600:].any()
-    with pytest.raises(InvalidInputError, match="lack all entries"):
-        run_bootstrap(refit, model.density_, X * np.nan, np.ones(600), **OPTIONS)
-
-
 def test_an_interrupt_leaves_the_replicates_that_are_complete(models):
     model = models["smooth"]
     with pytest.warns(ConvergenceWarning, match="2 of 4 replicates"):
@@ -232,13 +240,6 @@ def test_an_interrupt_leaves_the_replicates_that_are_complete(models):
     assert found.sizes["replicate"] == 2
     with pytest.raises(KeyboardInterrupt):
         run_bootstrap(Recording(model, interrupted=0), model.density_, X, np.ones(600), **OPTIONS)
-
-
-def test_more_samples_than_can_be_are_refused(models):
-    model = models["smooth"]
-    many = OPTIONS | dict(method="parametric")
-    with pytest.raises(SizeLimitError, match="samples of a replicate"):
-        run_bootstrap(Recording(model), model.density_, X, np.full(600, 1e9), **many)
 
 
 def test_columns_go_by_their_names_and_rows_by_their_number(models):
@@ -253,14 +254,6 @@ def test_columns_go_by_their_names_and_rows_by_their_number(models):
         models["smooth"].bootstrap(X[:500])
 
 
-def test_replicates_of_fewer_samples_than_components_say_so():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TensorlySmpWarning)
-        model = fit(X[:5], n_components=4, refine=None, density="histogram")
-    with pytest.raises(InvalidInputError, match="different samples, too few for 4 components"):
-        model.bootstrap(X[:5], 20, random_state=0)
-
-
 def test_parameters_set_after_the_fit_change_nothing(models):
     others = dict(
         n_components=5, tol=0.1, max_iter=1, penalty="bic", loss="frobenius", n_init=1, refine="em", triples=1
@@ -268,14 +261,6 @@ def test_parameters_set_after_the_fit_change_nothing(models):
     for model in models.values():
         since = copy.deepcopy(model).set_params(**others)
         xr.testing.assert_identical(*(each.bootstrap(X, 2, random_state=0) for each in (since, model)))
-
-
-def test_what_the_fit_has_warned_of_is_not_said_for_each_replicate():
-    constant = np.column_stack([X, np.zeros(600)])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConstantVariableWarning)
-        model = fit(constant, refine=None, density="histogram")
-    assert model.bootstrap(constant, 2, random_state=0).sizes["replicate"] == 2
 
 
 def test_points_are_dense_where_the_density_is(models):
@@ -286,9 +271,7 @@ def test_points_are_dense_where_the_density_is(models):
         below = density.cdf_1d(row, name)
         assert below[0] < 0.01 < 0.99 < below[-1]
         assert np.diff(below).max() < 0.1
-
-
-def test_points_follow_the_coordinate_of_the_splines():
+    # Points follow the coordinate of the splines.
     rng = np.random.default_rng(0)
     X = np.exp(2.0 * rng.normal(size=(500, 3)))
     density = smp.SmoothProductMixture(1, random_state=0).fit(X).density_
@@ -297,14 +280,8 @@ def test_points_follow_the_coordinate_of_the_splines():
     assert np.sum(below > 0.97) < 15  # of points that are equally spaced, half are beyond
 
 
-def test_a_loaded_model_has_the_same(models, replicates, tmp_path):
-    models["smooth"].save(tmp_path / "model.nc")
-    again = smp.load(tmp_path / "model.nc").bootstrap(X, 2, random_state=0)
-    xr.testing.assert_allclose(again.drop_attrs(), replicates.isel(replicate=slice(2)).drop_attrs(), rtol=1e-9)
-
-
 def test_of_unmixed_models_they_are_of_the_sources():
-    linked = X[:200, :3] @ (np.eye(3) + 0.8 * np.eye(3, k=1))
+    linked = X[:100, :3] @ (np.eye(3) + 0.8 * np.eye(3, k=1))
     model = smp.UnmixedProductMixture(2, random_state=0).fit(linked)
     found = model.bootstrap(linked, 5, random_state=0)
     np.testing.assert_array_equal(found.fit_weights, model.weights_)
@@ -329,6 +306,17 @@ def test_what_cannot_be_is_refused(models):
         model.bootstrap(X, n_jobs=0)
     with pytest.raises(SizeLimitError, match="smaller n_points"):
         model.bootstrap(X, 10**6, n_points=10**6)
+    # More samples than can be are refused.
+    model = models["smooth"]
+    many = OPTIONS | dict(method="parametric")
+    with pytest.raises(SizeLimitError, match="samples of a replicate"):
+        run_bootstrap(Recording(model), model.density_, X, np.full(600, 1e9), **many)
+    # Replicates of fewer samples than components say so.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TensorlySmpWarning)
+        model = fit(X[:5], n_components=4, refine=None, density="histogram")
+    with pytest.raises(InvalidInputError, match="different samples, too few for 4 components"):
+        model.bootstrap(X[:5], 20, random_state=0)
 
 
 def test_bands(models, replicates):
