@@ -6,17 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import entr
 
 from tensorly_smp.likelihood.comparison import deviation_of_difference, distinct_candidates
 from tensorly_smp.search.coarse import SearchSamples
 from tensorly_smp.search.search import search
 from tensorly_smp.unmixing.passes import MixedSamples, UnmixingCandidate, follow, log_densities_of
 from tensorly_smp.unmixing.starts import (
-    gaussian_mixture,
+    gaussian_mixtures,
     independent_components,
     inverse_root,
-    joint_diagonalizer,
     shrinkage_to_diagonal,
     within_covariance,
 )
@@ -25,8 +23,8 @@ from tensorly_smp.unmixing.starts import (
 LOCAL_PER_COMPONENT, SAMPLES_PER_VARIABLE = 8, 6
 #: Passes of a Gaussian mixture, and the gain per sample, in nats, below which it has converged.
 GAUSSIAN_PASSES, GAUSSIAN_TOL = 20, 1e-3
-#: Random seeds, and clusterings by k-means of variables and of whitened ones.
-N_SEEDS = 3
+#: Gaussian mixtures from random seeds.
+N_SEEDS = 20
 #: Gaussian mixtures that go on with smooth densities; passes of the first round; how many go on from there.
 N_GAUSSIAN, SCREENING_PASSES, N_FOLLOWED = 3, 10, 2
 #: Standard deviations of the difference of two criteria by which one is clearly better.
@@ -40,32 +38,14 @@ FOLLOWED_ROUNDS, MOST_ROUNDS = 2, 6
 SAMPLES_PER_PARAMETER = 2.0
 
 
-def clearest(samples: MixedSamples, candidates: Sequence[UnmixingCandidate]) -> UnmixingCandidate:
-    """Candidate with the clearest clusters among the best one and those that are not clearly worse (Vuong 1989).
-
-    A source with two peaks describes two groups as well as two components do, whose posteriors then follow something
-    else: the likelihood hardly tells, and the components are what a mixture is fitted for.
-    """
-    best = max(candidates, key=lambda each: each.criterion)
-    of_best = log_densities_of(samples, best)
-    tied = [
-        each
-        for each in candidates
-        if each is best
-        or best.criterion - each.criterion
-        <= CLEARLY * deviation_of_difference(of_best, log_densities_of(samples, each), samples.weights)
-    ]
-    return min(tied, key=lambda each: float(samples.weights @ entr(each.posterior).sum(axis=1)))
-
-
 def other_starts(
-    samples: MixedSamples, rank: int, whitener: np.ndarray, rng: np.random.Generator
+    samples: MixedSamples, rank: int, whitener: np.ndarray, share: float, rng: np.random.Generator
 ) -> list[UnmixingCandidate]:
-    """Starts that are no Gaussian mixtures: the variables themselves first, then matrices from elsewhere.
+    """Starts that are no Gaussian mixtures of as many components: the variables themselves, matrices from elsewhere.
 
-    Independent components, and the joint diagonalization of the local covariances of a full Gaussian mixture of more
-    components than wanted, each of which is A D A' under the model; with the clusters that the search of the product
-    model sees in these sources, as in the variables themselves.
+    Independent components, and the matrix of a semi-tied Gaussian mixture of more components than wanted, several for
+    every density that is not Gaussian; with the clusters that the search of the product model sees in these sources,
+    as in the variables themselves.
     """
     values = samples.values
     weights = samples.weights
@@ -78,9 +58,8 @@ def other_starts(
         return search(some, rank, 1, int(rng.integers(2**31)), 1, 0)[0][0].posterior
 
     n_local = max(min(LOCAL_PER_COMPONENT * rank, int(samples.total_weight / (SAMPLES_PER_VARIABLE * n))), rank + 1, 2)
-    local_posterior = _clustered(whitened, min(n_local, len(np.unique(whitened, axis=0))), weights, rng)
-    _, shares, covariances, _, _ = gaussian_mixture(whitened, weights, local_posterior, GAUSSIAN_PASSES, GAUSSIAN_TOL)
-    local = joint_diagonalizer(covariances, shares) @ whitener
+    seeded = _seeded(whitened, n_local, weights, rng)[None]
+    local = gaussian_mixtures(values, weights, seeded, GAUSSIAN_PASSES, GAUSSIAN_TOL, share)[2][0]
     independent = independent_components(whitened, weights, rng) @ whitener
     product = searched(values)
     within = inverse_root(within_covariance(values, product, weights))
@@ -97,42 +76,30 @@ def gaussian_starts(
     rank: int,
     others: Sequence[UnmixingCandidate],
     whitener: np.ndarray,
+    share: float,
     rng: np.random.Generator,
 ) -> list[UnmixingCandidate]:
     """Matrices and posteriors of semi-tied Gaussian mixtures, the likeliest first.
 
-    From the posteriors of other starts, of k-means, of a full Gaussian mixture, and of random seeds.
+    From the posteriors of other starts and from random seeds.
     """
-    values = samples.values
-    weights = samples.weights
-    whitened = values @ whitener.T
-    posteriors = {f"{each.origin}, Gaussian": each.posterior for each in others}
-    if rank <= len(np.unique(whitened, axis=0)):
-        posteriors["k-means"] = _clustered(values, rank, weights, rng)
-        posteriors["k-means, whitened"] = _clustered(whitened, rank, weights, rng)
-        full = gaussian_mixture(whitened, weights, posteriors["k-means, whitened"], GAUSSIAN_PASSES, GAUSSIAN_TOL)
-        posteriors["Gaussian components"] = full[3]
-        likely = weights / weights.sum()
-        for number in range(N_SEEDS):
-            seeds = whitened[rng.choice(len(values), rank, replace=bool(np.count_nonzero(likely) < rank), p=likely)]
-            distances = [((whitened - seed) ** 2).sum(axis=1) for seed in seeds]
-            posteriors[f"seeds {number}"] = np.eye(rank)[np.argmin(distances, axis=0)]
-    tied = []
-    for name, posterior in posteriors.items():
-        counts = posterior * weights[:, None]
-        means = counts.T @ values / np.maximum(counts.sum(axis=0), 1e-300)[:, None]
-        share = shrinkage_to_diagonal(values - posterior @ means, weights)
-        reached, _, _, own, matrix = gaussian_mixture(values, weights, posterior, GAUSSIAN_PASSES, GAUSSIAN_TOL, share)
-        tied.append(UnmixingCandidate(own, name, unmixing=matrix, criterion=reached * samples.total_weight))
+    whitened = samples.values @ whitener.T
+    starts = {f"{each.origin}, Gaussian": each.posterior for each in others}
+    starts |= {f"seeds {k}": _seeded(whitened, rank, samples.weights, rng) for k in range(N_SEEDS)}
+    every = np.stack(list(starts.values()))
+    ends = gaussian_mixtures(samples.values, samples.weights, every, GAUSSIAN_PASSES, GAUSSIAN_TOL, share)
+    tied = [
+        UnmixingCandidate(posterior, name, unmixing=unmixing, criterion=reached * samples.total_weight)
+        for name, reached, posterior, unmixing in zip(starts, *ends, strict=True)
+    ]
     return sorted(tied, key=lambda each: -each.rounded)
 
 
-def _clustered(values: np.ndarray, n_clusters: int, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Clusters (n_samples, n_clusters) of k-means, as zeros and ones."""
-    from sklearn.cluster import KMeans  # half a second that others need not wait for
-
-    kmeans = KMeans(n_clusters, n_init=1, max_iter=30, random_state=int(rng.integers(2**31)))
-    return np.asarray(np.eye(n_clusters)[kmeans.fit(values, sample_weight=weights).labels_])
+def _seeded(values: np.ndarray, n_clusters: int, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Clusters (n_samples, n_clusters), as zeros and ones, of samples by the nearest of some that are drawn."""
+    drawn = rng.choice(len(values), n_clusters, replace=bool((weights > 0).sum() < n_clusters), p=weights / weights.sum())
+    distances = [((values - values[seed]) ** 2).sum(axis=1) for seed in drawn]
+    return np.eye(n_clusters)[np.argmin(distances, axis=0)]
 
 
 def search_unmixing(
@@ -175,8 +142,8 @@ def search_unmixing(
     share = shrinkage_to_diagonal(samples.values, weights)
     covariance = within_covariance(samples.values, np.ones((len(weights), 1)), weights)
     whitener = inverse_root(covariance * (1.0 - share * (1.0 - np.eye(len(covariance)))))
-    unmixed, *others = other_starts(samples, rank, whitener, rng)
-    tied = distinct_candidates(gaussian_starts(samples, rank, others, whitener, rng), weights)[:N_GAUSSIAN]
+    unmixed, *others = other_starts(samples, rank, whitener, share, rng)
+    tied = distinct_candidates(gaussian_starts(samples, rank, others, whitener, share, rng), weights)[:N_GAUSSIAN]
     samples = replace(samples, shape=shapes[0])
     product = follow(samples, unmixed, n_passes, pass_tol, is_fixed=True)
     starts = []
@@ -184,30 +151,35 @@ def search_unmixing(
         starts.append(follow(samples, each, min(SCREENING_PASSES, n_passes), COMPARED_TOL * pass_tol, has_best=False))
         callback(starts[-1])
     starts.sort(key=lambda each: -each.rounded)
-    followed = distinct_candidates(starts, weights)[:N_FOLLOWED]
-    bests: list[UnmixingCandidate] = []
-    for number, shape in enumerate(shapes):
-        shaped = replace(samples, shape=shape)
-        n_rounds = 1 if number else FOLLOWED_ROUNDS
-        ends = [finished(shaped, each, n_passes, COMPARED_TOL * pass_tol, tol, n_rounds) for each in followed]
-        bests.append(finished(shaped, clearest(samples, ends), n_passes, pass_tol, tol, MOST_ROUNDS))
-        if prefers_product(samples, product, bests[0]):
-            return product, product, starts
-        followed = [replace(each, is_finished=False) for each in [*distinct_candidates(ends, weights), tied[0]]]
-    return preferred(samples, bests), product, starts
+    ends = [
+        finished(samples, each, n_passes, COMPARED_TOL * pass_tol, tol, FOLLOWED_ROUNDS)
+        for each in distinct_candidates(starts, weights)[:N_FOLLOWED]
+    ]
+    likeliest = max(ends, key=lambda each: each.rounded)
+    likeliest = finished(samples, likeliest, n_passes, pass_tol, tol, MOST_ROUNDS)
+    if prefers_product(samples, product, likeliest):
+        return product, product, starts
+    begun = [tied[0], likeliest] if len(shapes) > 1 else [tied[0]]
+    samples = replace(samples, shape=shapes[-1])
+    ends = [
+        finished(samples, replace(each, is_finished=False), n_passes, COMPARED_TOL * pass_tol, tol, MOST_ROUNDS)
+        for each in begun
+    ]
+    return preferred(samples, [*ends, likeliest]), product, starts
 
 
 def preferred(samples: MixedSamples, candidates: Sequence[UnmixingCandidate]) -> UnmixingCandidate:
-    """The first candidate if it is clearly the better one, else the last, whose densities have one peak.
+    """The first candidate, unless a later one is clearly better, and so on.
 
     Clearly by two standard deviations of the difference of Akaike's criteria (Vuong 1989): two peaks of a source can be
     two groups, and a group is one heap of samples unless they say otherwise.
     """
-    first = candidates[0]
-    last = candidates[-1]
-    of_first = log_densities_of(samples, first)
-    deviation = deviation_of_difference(of_first, log_densities_of(samples, last), samples.weights)
-    return first if first.criterion - last.criterion > CLEARLY * deviation else last
+    best, *others = candidates
+    for each in others:
+        densities = log_densities_of(samples, best), log_densities_of(samples, each)
+        if each.criterion - best.criterion > CLEARLY * deviation_of_difference(*densities, samples.weights):
+            best = each
+    return best
 
 
 def prefers_product(samples: MixedSamples, product: UnmixingCandidate, best: UnmixingCandidate) -> bool:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logsumexp
 
-#: Pseudo-samples with the pooled covariance that every component of a Gaussian mixture gets.
-PRIOR_SAMPLES = 1.0
-#: Added to these covariances, relative to the variances of all samples.
+#: Added to the covariances of a Gaussian mixture, relative to the variances of all samples.
 LEAST_VARIANCE = 1e-9
 #: Smallest eigenvalue of the curvature of two entries of a step: sources that are Gaussian with proportional variances
 #: leave a rotation open.
@@ -40,7 +38,7 @@ def copies(values: np.ndarray) -> list[int]:
 
 
 def inverse_root(covariance: np.ndarray) -> np.ndarray:
-    """Symmetric inverse square root (n, n) of a covariance matrix, finite even if the matrix is singular.
+    """Symmetric inverse square roots (..., n, n) of covariance matrices, finite even if a matrix is singular.
 
     Examples
     --------
@@ -50,8 +48,8 @@ def inverse_root(covariance: np.ndarray) -> np.ndarray:
     [[0.5, 0.0], [0.0, 2.0]]
     """
     values, vectors = np.linalg.eigh(covariance)
-    floor = max(float(values[-1]), _TINY) * 1e-10
-    return np.asarray((vectors / np.sqrt(np.maximum(values, floor))) @ vectors.T)
+    floor = np.maximum(values[..., -1:], _TINY) * 1e-10
+    return np.asarray((vectors / np.sqrt(np.maximum(values, floor))[..., None, :]) @ vectors.swapaxes(-1, -2))
 
 
 def within_covariance(values: np.ndarray, posterior: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -105,14 +103,14 @@ def relative_step(gradient: np.ndarray, curvature: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    gradient : ndarray (n, n)
+    gradient : ndarray (..., n, n)
         g, relative: of the objective with respect to E, per sample.
-    curvature : ndarray (n, n)
+    curvature : ndarray (..., n, n)
         h: information about the location of source i times the variance of source j.
 
     Returns
     -------
-    ndarray (n, n)
+    ndarray (..., n, n)
         No entry is beyond `LARGEST_STEP`; zeros on the diagonal.
 
     References
@@ -124,12 +122,14 @@ def relative_step(gradient: np.ndarray, curvature: np.ndarray) -> np.ndarray:
     # Of next to no samples, or of sources next to a constant, either may be beyond what has a square.
     gradient = np.clip(np.nan_to_num(gradient), -LARGEST_ENTRY, LARGEST_ENTRY)
     curvature = np.clip(np.nan_to_num(curvature), 0.0, LARGEST_ENTRY)
-    spread = np.sqrt((curvature - curvature.T) ** 2 + 4.0)
-    raised = np.maximum(LEAST_CURVATURE - 0.5 * (curvature + curvature.T - spread), 0.0)
-    own = curvature + raised
-    step = (own.T * gradient - gradient.T) / (own * own.T - 1.0)
-    np.fill_diagonal(step, 0.0)
-    return np.asarray(step * min(1.0, LARGEST_STEP / max(float(np.abs(step).max()), _TINY)))
+    turned = curvature.swapaxes(-1, -2)
+    spread = np.sqrt((curvature - turned) ** 2 + 4.0)
+    own = curvature + np.maximum(LEAST_CURVATURE - 0.5 * (curvature + turned - spread), 0.0)
+    turned = own.swapaxes(-1, -2)
+    step = (turned * gradient - gradient.swapaxes(-1, -2)) / (own * turned - 1.0)
+    step *= 1.0 - np.eye(step.shape[-1])
+    largest = np.abs(step).max(axis=(-1, -2), keepdims=True)
+    return np.asarray(step * np.minimum(1.0, LARGEST_STEP / np.maximum(largest, _TINY)))
 
 
 def joint_diagonalizer(
@@ -138,21 +138,21 @@ def joint_diagonalizer(
     """Matrix W that makes all W S_r W' as diagonal as the Gaussian likelihood asks.
 
     Raises log|det W| - 1/2 sum_r shares_r sum_n log (W S_r W')_nn by relative steps (Pham 2001), the likelihood of
-    semi-tied covariances (Gales 1999).
+    semi-tied covariances (Gales 1999). Leading axes are problems of their own.
 
     Parameters
     ----------
-    covariances : ndarray (n_matrices, n, n)
+    covariances : ndarray (..., n_matrices, n, n)
         Positive definite.
-    shares : ndarray (n_matrices,)
+    shares : ndarray (..., n_matrices)
         Non-negative, sum to one.
-    start : ndarray (n, n), optional
+    start : ndarray (..., n, n), optional
         By default the inverse square root of the mean covariance.
     n_steps : int
 
     Returns
     -------
-    ndarray (n, n)
+    ndarray (..., n, n)
 
     References
     ----------
@@ -171,97 +171,105 @@ def joint_diagonalizer(
     True
     """
 
-    def at(unmixing: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        turned = unmixing @ covariances @ unmixing.T
-        variances = np.maximum(np.einsum("rii->ri", turned), _TINY)
-        value = np.linalg.slogdet(unmixing)[1] - 0.5 * shares @ np.log(variances).sum(axis=1)
-        return float(value), turned, variances
+    def at(unmixing: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        each = unmixing[..., None, :, :]
+        turned = each @ covariances @ each.swapaxes(-1, -2)
+        variances = np.maximum(np.einsum("...ii->...i", turned), _TINY)
+        value = np.linalg.slogdet(unmixing)[1] - 0.5 * (shares * np.log(variances).sum(axis=-1)).sum(axis=-1)
+        return value, turned, variances
 
-    unmixing = inverse_root(np.einsum("r,rij->ij", shares, covariances)) if start is None else start
+    unmixing = inverse_root(np.einsum("...r,...rij->...ij", shares, covariances)) if start is None else start
     value, turned, variances = at(unmixing)
     for _ in range(n_steps):
-        gradient = np.eye(len(unmixing)) - np.einsum("r,rij->ij", shares, turned / variances[:, :, None])
-        step = relative_step(gradient, np.einsum("r,ri,rj->ij", shares, 1.0 / variances, variances))
-        for halving in range(N_HALVINGS):
-            moved = unmixing + 0.5**halving * step @ unmixing
+        gradient = np.eye(unmixing.shape[-1]) - np.einsum("...r,...rij->...ij", shares, turned / variances[..., None])
+        step = relative_step(gradient, np.einsum("...r,...ri,...rj->...ij", shares, 1.0 / variances, variances))
+        taken = np.ones(value.shape)
+        for factor in (*[0.5] * N_HALVINGS, 0.0, 0.0):
+            moved = unmixing + taken[..., None, None] * step @ unmixing
             reached = at(moved)
-            if reached[0] > value:
+            rises = reached[0] >= value
+            if rises.all():
                 break
-        else:
-            break
+            taken = np.where(rises, taken, factor * taken)
         gain = reached[0] - value
         unmixing = moved
         value, turned, variances = reached
-        if gain < 1e-12:
+        if gain.max() < 1e-12:
             break
     return unmixing
 
 
-def gaussian_mixture(
-    values: np.ndarray,
-    weights: np.ndarray,
-    posterior: np.ndarray,
-    n_passes: int,
-    tol: float,
-    share: float | None = None,
-) -> tuple[float, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Gaussian mixture with full or with semi-tied covariance matrices, by EM from posteriors.
+def gaussian_mixtures(
+    values: np.ndarray, weights: np.ndarray, posteriors: np.ndarray, n_passes: int, tol: float, share: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Gaussian mixtures with semi-tied covariance matrices, A D_r A' with one A for all components, by EM together.
+
+    Every component has as a prior pseudo-samples with the pooled covariance, as many as Fraley and Raftery have degrees
+    of freedom: no component of few samples is narrow for its likelihood alone.
 
     Parameters
     ----------
     values : ndarray (n_samples, n)
     weights : ndarray (n_samples,)
-    posterior : ndarray (n_samples, rank)
+    posteriors : ndarray (n_mixtures, n_samples, rank)
+        Every mixture starts from these.
     n_passes : int
     tol : float
-        Gain of a pass, in nats per sample, below which EM ends.
-    share : float, optional
-        If given, covariances are semi-tied, A D_r A' with one A for all, after this share of every covariance is
-        replaced by its diagonal.
+        Gain of a pass, in nats per sample, below which EM ends, if no mixture gains more.
+    share : float
+        Of every covariance that is replaced by its diagonal.
 
     Returns
     -------
-    log_likelihood : float
-        Per sample, up to the constant of a Gaussian.
-    shares : ndarray (rank,)
-        Sum to one.
-    covariances : ndarray (rank, n, n)
-        Within the components.
-    posterior : ndarray (n_samples, rank)
-    unmixing : ndarray (n, n)
-        Inverse of A, if semi-tied; else an identity matrix.
+    log_posteriors : ndarray (n_mixtures,)
+        Log-likelihoods and log-priors per sample, up to the constant of a Gaussian.
+    posteriors : ndarray (n_mixtures, n_samples, rank)
+    unmixing : ndarray (n_mixtures, n, n)
+        Inverses of A.
+
+    References
+    ----------
+    C. Fraley, A. E. Raftery, "Bayesian regularization for normal mixture estimation and model-based clustering",
+    Journal of Classification 24, 2007.
     """
     total = float(weights.sum())
-    unmixing = np.eye(values.shape[1])
-    variances_of_all = weights @ (values - weights @ values / total) ** 2 / total
-    reached = -np.inf
-    for number in range(n_passes):
-        counts = posterior * weights[:, None]
-        totals = np.maximum(counts.sum(axis=0), _TINY)
-        means = counts.T @ values / totals[:, None]
-        centered = [values - mean for mean in means]
-        second = np.stack([(c * count[:, None]).T @ c for c, count in zip(centered, counts.T, strict=True)])
+    n = values.shape[1]
+    n_prior = n + 2.0
+    floor = np.diag(np.maximum(LEAST_VARIANCE * (weights @ (values - weights @ values / total) ** 2) / total, _TINY))
+    unmixing = None
+    reached = np.full(len(posteriors), -np.inf)
+    for _ in range(n_passes):
+        counts = posteriors * weights[:, None]
+        totals = np.maximum(counts.sum(axis=1), _TINY)
+        means = counts.swapaxes(1, 2) @ values / totals[..., None]
+        second = np.empty((*means.shape, n))
+        for r in range(means.shape[1]):
+            centered = values - means[:, None, r]
+            second[:, r] = (centered * counts[..., r, None]).swapaxes(1, 2) @ centered
         # Not singular even if every component is a single sample.
-        pooled = second.sum(axis=0) / total + np.diag(np.maximum(LEAST_VARIANCE * variances_of_all, _TINY))
-        covariances = (second + PRIOR_SAMPLES * pooled) / (totals + PRIOR_SAMPLES)[:, None, None]
-        shares = totals / totals.sum()
-        if share is None:
-            roots = np.stack([inverse_root(covariance) for covariance in covariances])
-        else:
-            covariances = covariances * (1.0 - share * (1.0 - np.eye(len(unmixing))))
-            start = None if number == 0 else unmixing
-            unmixing = joint_diagonalizer(covariances, shares, start, DIAGONALIZING_STEPS if number == 0 else 2)
-            variances = np.einsum("ij,rjk,ik->ri", unmixing, covariances, unmixing)
-            roots = unmixing / np.sqrt(np.maximum(variances, _TINY))[:, :, None]
-        joint = [-0.5 * ((c @ root.T) ** 2).sum(axis=1) for c, root in zip(centered, roots, strict=True)]
-        log_joint = np.stack(joint, axis=1) + np.linalg.slogdet(roots)[1] + np.log(shares)
-        log_density = logsumexp(log_joint, axis=1)
-        posterior = np.exp(log_joint - log_density[:, None])
+        pooled = second.sum(axis=1) / total + floor
+        covariances = (second + n_prior * pooled[:, None]) / (totals + n_prior)[..., None, None]
+        covariances *= 1.0 - share * (1.0 - np.eye(n))
+        shares = totals / totals.sum(axis=1, keepdims=True)
+        unmixing = joint_diagonalizer(covariances, shares, unmixing, DIAGONALIZING_STEPS if unmixing is None else 2)
+        # s mixture, r component, i source
+        variances = np.maximum(np.einsum("sij,srjk,sik->sri", unmixing, covariances, unmixing, optimize=True), _TINY)
+        sources = values @ unmixing.swapaxes(1, 2)
+        locations = means @ unmixing.swapaxes(1, 2)
+        log_det = np.linalg.slogdet(unmixing)[1]
+        precise = (locations / variances).swapaxes(1, 2)
+        squares = sources**2 @ (1.0 / variances).swapaxes(1, 2) - 2.0 * sources @ precise
+        constants = (locations**2 / variances + np.log(variances)).sum(axis=2) - 2.0 * np.log(shares)
+        log_joint = log_det[:, None, None] - 0.5 * (squares + constants[:, None])
+        log_density = logsumexp(log_joint, axis=2)
+        posteriors = np.exp(log_joint - log_density[..., None])
+        expected = np.einsum("sij,sjk,sik->si", unmixing, pooled, unmixing, optimize=True)[:, None]
+        log_prior = n_prior * (log_det - 0.5 * (np.log(variances) + expected / variances).sum(axis=2).T).sum(axis=0)
         before = reached
-        reached = float(weights @ log_density / total)
-        if reached - before < tol:
+        reached = (log_density @ weights + log_prior) / total
+        if (reached - before).max() < tol:
             break
-    return reached, shares, covariances, posterior, unmixing
+    return reached, posteriors, unmixing
 
 
 def independent_components(values: np.ndarray, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:

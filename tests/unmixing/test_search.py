@@ -1,4 +1,4 @@
-"""The search for an unmixing matrix: the union of its starts, clear clusters, and whether a map is wanted."""
+"""The search for an unmixing matrix: the union of its starts, which end is preferred, and whether a map is wanted."""
 
 from dataclasses import replace
 
@@ -8,10 +8,10 @@ import pytest
 import tensorly_smp as smp
 from tensorly_smp.unmixing.passes import MixedSamples, UnmixingCandidate, follow
 from tensorly_smp.unmixing.search import (
-    clearest,
     finished,
     gaussian_starts,
     other_starts,
+    preferred,
     prefers_product,
     search_unmixing,
 )
@@ -40,8 +40,8 @@ def test_the_best_is_no_worse_than_any_start(samples, found):
 
 
 def test_gaussian_starts_come_in_order(samples):
-    others = other_starts(samples, 2, np.eye(3), np.random.default_rng(0))
-    tied = gaussian_starts(samples, 2, others, np.eye(3), np.random.default_rng(0))
+    others = other_starts(samples, 2, np.eye(3), 0.0, np.random.default_rng(0))
+    tied = gaussian_starts(samples, 2, others, np.eye(3), 0.0, np.random.default_rng(0))
     criteria = [each.criterion for each in tied]
     assert criteria == sorted(criteria, reverse=True)
     assert others[0].origin == "product"
@@ -67,9 +67,12 @@ def test_no_map_of_noise_is_preferred(n_samples):
     assert prefers_product(samples, product, mixed)
 
 
-def test_clear_clusters_are_preferred_where_the_likelihood_does_not_tell(samples, found):
+def test_an_earlier_candidate_is_preferred_where_the_likelihood_does_not_tell(samples, found):
     best = found[0]
-    blurred = replace(best, posterior=0.5 * best.posterior + 0.25, criterion=best.criterion)
-    assert clearest(samples, [blurred, best]) is best
-    better = replace(blurred, criterion=best.criterion + 500.0)
-    assert clearest(samples, [better, best]) is better
+    first = replace(best, criterion=best.criterion - 1e-9)
+    assert preferred(samples, [first, best]) is best  # the same densities
+    other = follow(samples, replace(best, posterior=best.posterior[:, ::-1] * 0.5 + 0.25), 1, 1e-3)
+    other.criterion = best.criterion - 1.0
+    assert preferred(samples, [other, best]) is other
+    other.criterion = best.criterion - 500.0
+    assert preferred(samples, [other, best]) is best
