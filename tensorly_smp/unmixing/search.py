@@ -12,7 +12,8 @@ from tensorly_smp.search.coarse import SearchSamples
 from tensorly_smp.search.search import search
 from tensorly_smp.unmixing.passes import MixedSamples, UnmixingCandidate, follow, log_densities_of
 from tensorly_smp.unmixing.starts import (
-    gaussian_mixtures,
+    GAUSSIAN,
+    student_mixtures,
     independent_components,
     inverse_root,
     shrinkage_to_diagonal,
@@ -23,8 +24,8 @@ from tensorly_smp.unmixing.starts import (
 LOCAL_PER_COMPONENT, SAMPLES_PER_VARIABLE = 8, 6
 #: Passes of a Gaussian mixture, and the gain per sample, in nats, below which it has converged.
 GAUSSIAN_PASSES, GAUSSIAN_TOL = 20, 1e-3
-#: Gaussian mixtures from random seeds.
-N_SEEDS = 20
+#: Random seeds, from which a mixture of Gaussians and one of Student distributions start; degrees of freedom of these.
+N_SEEDS, HEAVY = 12, 5.0
 #: Gaussian mixtures that go on with smooth densities; passes of the first round; how many go on from there.
 N_GAUSSIAN, SCREENING_PASSES, N_FOLLOWED = 3, 10, 2
 #: Standard deviations of the difference of two criteria by which one is clearly better.
@@ -39,7 +40,7 @@ SAMPLES_PER_PARAMETER = 2.0
 
 
 def other_starts(
-    samples: MixedSamples, rank: int, whitener: np.ndarray, share: float, rng: np.random.Generator
+    samples: MixedSamples, rank: int, whitener: np.ndarray, rng: np.random.Generator
 ) -> list[UnmixingCandidate]:
     """Starts that are no Gaussian mixtures of as many components: the variables themselves, matrices from elsewhere.
 
@@ -59,7 +60,7 @@ def other_starts(
 
     n_local = max(min(LOCAL_PER_COMPONENT * rank, int(samples.total_weight / (SAMPLES_PER_VARIABLE * n))), rank + 1, 2)
     seeded = _seeded(whitened, n_local, weights, rng)[None]
-    local = gaussian_mixtures(values, weights, seeded, GAUSSIAN_PASSES, GAUSSIAN_TOL, share)[2][0]
+    local = student_mixtures(values, weights, seeded, np.array([GAUSSIAN]), GAUSSIAN_PASSES, GAUSSIAN_TOL)[2][0]
     independent = independent_components(whitened, weights, rng) @ whitener
     product = searched(values)
     within = inverse_root(within_covariance(values, product, weights))
@@ -76,21 +77,22 @@ def gaussian_starts(
     rank: int,
     others: Sequence[UnmixingCandidate],
     whitener: np.ndarray,
-    share: float,
     rng: np.random.Generator,
 ) -> list[UnmixingCandidate]:
-    """Matrices and posteriors of semi-tied Gaussian mixtures, the likeliest first.
+    """Matrices and posteriors of semi-tied mixtures, Gaussian ones and ones with heavy tails, the likeliest first.
 
-    From the posteriors of other starts and from random seeds.
+    From the posteriors of other starts and from random seeds, to which samples are near as they are or whitened.
     """
-    whitened = samples.values @ whitener.T
-    starts = {f"{each.origin}, Gaussian": each.posterior for each in others}
-    starts |= {f"seeds {k}": _seeded(whitened, rank, samples.weights, rng) for k in range(N_SEEDS)}
-    every = np.stack(list(starts.values()))
-    ends = gaussian_mixtures(samples.values, samples.weights, every, GAUSSIAN_PASSES, GAUSSIAN_TOL, share)
+    spaces = samples.values, samples.values @ whitener.T
+    starts = {each.origin: each.posterior for each in others}
+    starts |= {f"seeds {k}": _seeded(spaces[k % 2], rank, samples.weights, rng) for k in range(N_SEEDS)}
+    every = np.stack(list(starts.values()) * 2)
+    degrees = np.repeat([GAUSSIAN, HEAVY], len(starts))
+    ends = student_mixtures(samples.values, samples.weights, every, degrees, GAUSSIAN_PASSES, GAUSSIAN_TOL)
+    names = [f"{name}, {kind}" for kind in ("Gaussian", "Student") for name in starts]
     tied = [
         UnmixingCandidate(posterior, name, unmixing=unmixing, criterion=reached * samples.total_weight)
-        for name, reached, posterior, unmixing in zip(starts, *ends, strict=True)
+        for name, reached, posterior, unmixing in zip(names, *ends, strict=True)
     ]
     return sorted(tied, key=lambda each: -each.rounded)
 
@@ -142,8 +144,8 @@ def search_unmixing(
     share = shrinkage_to_diagonal(samples.values, weights)
     covariance = within_covariance(samples.values, np.ones((len(weights), 1)), weights)
     whitener = inverse_root(covariance * (1.0 - share * (1.0 - np.eye(len(covariance)))))
-    unmixed, *others = other_starts(samples, rank, whitener, share, rng)
-    tied = distinct_candidates(gaussian_starts(samples, rank, others, whitener, share, rng), weights)[:N_GAUSSIAN]
+    unmixed, *others = other_starts(samples, rank, whitener, rng)
+    tied = distinct_candidates(gaussian_starts(samples, rank, others, whitener, rng), weights)[:N_GAUSSIAN]
     samples = replace(samples, shape=shapes[0])
     product = follow(samples, unmixed, n_passes, pass_tol, is_fixed=True)
     starts = []

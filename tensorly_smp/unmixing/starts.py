@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 
 #: Added to the covariances of a Gaussian mixture, relative to the variances of all samples.
 LEAST_VARIANCE = 1e-9
+#: Degrees of freedom of a Student distribution that is Gaussian, to rounding.
+GAUSSIAN = 1e8
 #: Smallest eigenvalue of the curvature of two entries of a step: sources that are Gaussian with proportional variances
 #: leave a rotation open.
 LEAST_CURVATURE = 1e-2
@@ -199,10 +201,10 @@ def joint_diagonalizer(
     return unmixing
 
 
-def gaussian_mixtures(
-    values: np.ndarray, weights: np.ndarray, posteriors: np.ndarray, n_passes: int, tol: float, share: float
+def student_mixtures(
+    values: np.ndarray, weights: np.ndarray, posteriors: np.ndarray, degrees: np.ndarray, n_passes: int, tol: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Gaussian mixtures with semi-tied covariance matrices, A D_r A' with one A for all components, by EM together.
+    """Mixtures of Student distributions with semi-tied scales, A D_r A' with one A for all components, by EM together.
 
     Every component has as a prior pseudo-samples with the pooled covariance, as many as Fraley and Raftery have degrees
     of freedom: no component of few samples is narrow for its likelihood alone.
@@ -213,11 +215,11 @@ def gaussian_mixtures(
     weights : ndarray (n_samples,)
     posteriors : ndarray (n_mixtures, n_samples, rank)
         Every mixture starts from these.
+    degrees : ndarray (n_mixtures,)
+        Degrees of freedom; with `GAUSSIAN` of them, mixtures are Gaussian.
     n_passes : int
     tol : float
-        Gain of a pass, in nats per sample, below which EM ends, if no mixture gains more.
-    share : float
-        Of every covariance that is replaced by its diagonal.
+        Change by a pass, in nats per sample, below which EM ends, if no mixture changes more.
 
     Returns
     -------
@@ -230,18 +232,23 @@ def gaussian_mixtures(
     References
     ----------
     C. Fraley, A. E. Raftery, "Bayesian regularization for normal mixture estimation and model-based clustering",
-    Journal of Classification 24, 2007.
+    Journal of Classification 24, 2007. D. Peel, G. J. McLachlan, "Robust mixture modelling using the t distribution",
+    Statistics and Computing 10, 2000.
     """
     total = float(weights.sum())
     n = values.shape[1]
     n_prior = n + 2.0
     floor = np.diag(np.maximum(LEAST_VARIANCE * (weights @ (values - weights @ values / total) ** 2) / total, _TINY))
+    degrees = degrees[:, None, None]
+    log_constant = gammaln(0.5 * (degrees + n)) - gammaln(0.5 * degrees) - 0.5 * n * np.log(0.5 * degrees)
+    nearness = np.ones(posteriors.shape)
     unmixing = None
     reached = np.full(len(posteriors), -np.inf)
     for _ in range(n_passes):
         counts = posteriors * weights[:, None]
         totals = np.maximum(counts.sum(axis=1), _TINY)
-        means = counts.swapaxes(1, 2) @ values / totals[..., None]
+        counts = counts * nearness
+        means = counts.swapaxes(1, 2) @ values / np.maximum(counts.sum(axis=1), _TINY)[..., None]
         second = np.empty((*means.shape, n))
         for r in range(means.shape[1]):
             centered = values - means[:, None, r]
@@ -249,7 +256,6 @@ def gaussian_mixtures(
         # Not singular even if every component is a single sample.
         pooled = second.sum(axis=1) / total + floor
         covariances = (second + n_prior * pooled[:, None]) / (totals + n_prior)[..., None, None]
-        covariances *= 1.0 - share * (1.0 - np.eye(n))
         shares = totals / totals.sum(axis=1, keepdims=True)
         unmixing = joint_diagonalizer(covariances, shares, unmixing, DIAGONALIZING_STEPS if unmixing is None else 2)
         # s mixture, r component, i source
@@ -259,15 +265,17 @@ def gaussian_mixtures(
         log_det = np.linalg.slogdet(unmixing)[1]
         precise = (locations / variances).swapaxes(1, 2)
         squares = sources**2 @ (1.0 / variances).swapaxes(1, 2) - 2.0 * sources @ precise
-        constants = (locations**2 / variances + np.log(variances)).sum(axis=2) - 2.0 * np.log(shares)
-        log_joint = log_det[:, None, None] - 0.5 * (squares + constants[:, None])
+        squares = np.maximum(squares + (locations**2 / variances).sum(axis=2)[:, None], 0.0)
+        nearness = (degrees + n) / (degrees + squares)
+        log_joint = log_constant - 0.5 * (degrees + n) * np.log1p(squares / degrees) + log_det[:, None, None]
+        log_joint += (np.log(shares) - 0.5 * np.log(variances).sum(axis=2))[:, None]
         log_density = logsumexp(log_joint, axis=2)
         posteriors = np.exp(log_joint - log_density[..., None])
-        expected = np.einsum("sij,sjk,sik->si", unmixing, pooled, unmixing, optimize=True)[:, None]
-        log_prior = n_prior * (log_det - 0.5 * (np.log(variances) + expected / variances).sum(axis=2).T).sum(axis=0)
+        ratios = np.einsum("sij,sjk,sik->si", unmixing, pooled, unmixing, optimize=True)[:, None] / variances
+        log_prior = -0.5 * n_prior * (ratios - np.log(ratios) - 1.0).sum(axis=(1, 2))
         before = reached
         reached = (log_density @ weights + log_prior) / total
-        if (reached - before).max() < tol:
+        if np.abs(reached - before).max() < tol:
             break
     return reached, posteriors, unmixing
 

@@ -40,8 +40,8 @@ def test_the_best_is_no_worse_than_any_start(samples, found):
 
 
 def test_gaussian_starts_come_in_order(samples):
-    others = other_starts(samples, 2, np.eye(3), 0.0, np.random.default_rng(0))
-    tied = gaussian_starts(samples, 2, others, np.eye(3), 0.0, np.random.default_rng(0))
+    others = other_starts(samples, 2, np.eye(3), np.random.default_rng(0))
+    tied = gaussian_starts(samples, 2, others, np.eye(3), np.random.default_rng(0))
     criteria = [each.criterion for each in tied]
     assert criteria == sorted(criteria, reverse=True)
     assert others[0].origin == "product"

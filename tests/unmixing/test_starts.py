@@ -6,16 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorly_smp.unmixing.starts import (
-    gaussian_mixtures,
+    GAUSSIAN,
     independent_components,
     inverse_root,
     joint_diagonalizer,
     relative_step,
     shrinkage_to_diagonal,
+    student_mixtures,
     within_covariance,
 )
 
 SEEDS = st.integers(0, 2**32 - 1)
+DEGREES = np.full(2, GAUSSIAN)
 
 
 def off_diagonal(product):
@@ -109,8 +111,7 @@ def test_joint_diagonalizers_of_leading_axes_are_those_alone():
         np.testing.assert_allclose(own, joint_diagonalizer(*problem), atol=1e-5)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1])
-def test_gaussian_mixtures_find_groups(share):
+def test_gaussian_mixtures_find_groups():
     rng = np.random.default_rng(0)
     labels = rng.integers(2, size=1000)
     mixing = np.array([[1.0, 0.6], [0.0, 1.0]])
@@ -118,17 +119,16 @@ def test_gaussian_mixtures_find_groups(share):
     values = values @ mixing.T
     start = np.eye(2)[(values[:, 0] > 1.0).astype(int)]
     other = np.eye(2)[rng.integers(2, size=1000)]
-    found = gaussian_mixtures(values, np.ones(1000), np.stack([start, other]), 50, 1e-6, share)
-    alone = gaussian_mixtures(values, np.ones(1000), start[None], 50, 1e-6, share)
+    found = student_mixtures(values, np.ones(1000), np.stack([start, other]), DEGREES, 50, 1e-6)
+    alone = student_mixtures(values, np.ones(1000), start[None], DEGREES[:1], 50, 1e-6)
     assert found[0][0] >= found[0][1] - 1e-3
     assert found[0][0] == pytest.approx(alone[0][0], abs=1e-4)
     posterior, unmixing = found[1][0], found[2][0]
     np.testing.assert_allclose(posterior.mean(axis=0), 0.5, atol=0.05)
     clusters = posterior.argmax(axis=1)
     assert max((clusters == labels).mean(), (clusters != labels).mean()) > 0.99
-    if not share:
-        within = unmixing @ np.stack([np.cov(values[labels == r].T) for r in (0, 1)]) @ unmixing.T
-        np.testing.assert_allclose(within[:, 0, 1], 0.0, atol=0.1 * within[:, 0, 0].max())
+    within = unmixing @ np.stack([np.cov(values[labels == r].T) for r in (0, 1)]) @ unmixing.T
+    np.testing.assert_allclose(within[:, 0, 1], 0.0, atol=0.1 * within[:, 0, 0].max())
 
 
 def test_gaussian_mixtures_prefer_no_component_of_a_few_samples():
@@ -136,11 +136,24 @@ def test_gaussian_mixtures_prefer_no_component_of_a_few_samples():
     groups = np.concatenate([rng.standard_normal((40, 4)), rng.standard_normal((40, 4)) + 3.0])
     values = np.concatenate([groups, 1.0 + 1e-3 * rng.standard_normal((4, 4))])
     starts = np.stack([np.arange(84) < 40, np.arange(84) < 80]).astype(float)
-    found = gaussian_mixtures(values, np.ones(84), np.stack([starts, 1.0 - starts], axis=2), 1, 0.0, 0.0)
+    found = student_mixtures(values, np.ones(84), np.stack([starts, 1.0 - starts], axis=2), DEGREES, 1, 0.0)
     assert found[0][0] > found[0][1]
+
+
+def test_heavy_tails_keep_far_samples_in_their_group():
+    rng = np.random.default_rng(0)
+    labels = np.arange(400) % 2
+    values = rng.standard_t(2.0, (400, 3)) + 5.0 * labels[:, None]
+    start = np.eye(2)[labels][None]
+    (gaussian, heavy), posteriors, _ = student_mixtures(
+        values, np.ones(400), np.repeat(start, 2, axis=0), np.array([GAUSSIAN, 5.0]), 50, 1e-6
+    )
+    right = (posteriors.argmax(axis=2) == labels).mean(axis=1)
+    assert heavy > gaussian + 0.1
+    assert right[1] > right[0]
 
 
 def test_gaussian_mixtures_of_few_samples_are_finite():
     values = np.random.default_rng(0).standard_normal((6, 8))
-    for found in gaussian_mixtures(values, np.ones(6), np.eye(6)[None], 20, 1e-4, 0.5):
+    for found in student_mixtures(values, np.ones(6), np.eye(6)[None], DEGREES[:1], 20, 1e-4):
         assert np.isfinite(found).all()
