@@ -90,17 +90,20 @@ class UnmixedProductMixture(FittedMixture):
 
     Notes
     -----
-    Many mixtures of Gaussians with semi-tied covariances A D_r A' are compared first; the likeliest go on with free
-    densities, beside independent components (FastICA), the joint diagonalization of the covariances of a Gaussian
-    mixture with more components than wanted, and the covariance within the components of a product mixture. A pass of
-    EM is an E-step, a quasi-Newton step of W and a Newton step of the densities; grids and penalties are chosen anew
-    between rounds of passes. For few samples W is shrunk towards a diagonal matrix.
+    Many mixtures with semi-tied covariances A D_r A' are compared first, of Gaussian and of Student distributions, with
+    a prior by which no component is narrow for a few samples (Fraley and Raftery 2007). The likeliest go on with free
+    densities, beside independent components (FastICA), the matrix of a semi-tied mixture of more components than
+    wanted, and the covariance within the components of a product mixture. A pass of EM is an E-step, a quasi-Newton
+    step of W and a Newton step of the densities; grids and penalties are chosen anew between rounds of passes. For few
+    samples W is shrunk towards a diagonal matrix.
 
-    With ``shape="auto"``, densities of the sources are log-concave, one peak each, unless free ones are clearly better:
-    unless their log-likelihood less effective parameters is higher by more than two standard deviations of the
-    difference (Vuong 1989). For a source with two peaks describes two groups as well as two components do, which are
-    then free to follow something else. The search is with free densities, whose criterion also decides for or against
-    W; log-concave ones go on from its ends. A product mixture of the variables themselves has free densities.
+    The likelihood alone does not choose the groups: a component of few samples may raise it, and a source with two
+    peaks describes two groups as well as two components do, which are then free to follow something else. So the
+    smooth mixture that goes on from the likeliest Gaussian or Student mixture is the result, unless the likeliest
+    smooth one is clearly better: unless its log-likelihood less effective parameters is higher by more than two
+    standard deviations of the difference (Vuong 1989). With ``shape="auto"``, both have log-concave densities, one peak
+    each, unless free ones are clearly better than these. The criterion of free densities decides for or against W. A
+    product mixture of the variables themselves has free densities.
 
     With Gaussian sources, W is determined only by how the variances of the sources differ between components; where
     they do not, any W that decorrelates them is as good, and so are its clusters. Every row must be complete in the
@@ -115,9 +118,10 @@ class UnmixedProductMixture(FittedMixture):
     References
     ----------
     M. J. F. Gales, "Semi-tied covariance matrices for hidden Markov models", IEEE Transactions on Speech and Audio
-    Processing 7, 1999. X. Zhu, D. R. Hunter, "Clustering via finite nonparametric ICA mixture models", Advances in Data
-    Analysis and Classification 13, 2019. Q. H. Vuong, "Likelihood ratio tests for model selection and non-nested
-    hypotheses", Econometrica 57, 1989.
+    Processing 7, 1999. C. Fraley, A. E. Raftery, "Bayesian regularization for normal mixture estimation and model-based
+    clustering", Journal of Classification 24, 2007. X. Zhu, D. R. Hunter, "Clustering via finite nonparametric ICA
+    mixture models", Advances in Data Analysis and Classification 13, 2019. Q. H. Vuong, "Likelihood ratio tests for
+    model selection and non-nested hypotheses", Econometrica 57, 1989.
 
     Examples
     --------

@@ -13,20 +13,20 @@ from tensorly_smp.search.search import search
 from tensorly_smp.unmixing.passes import MixedSamples, UnmixingCandidate, follow, log_densities_of
 from tensorly_smp.unmixing.starts import (
     GAUSSIAN,
-    student_mixtures,
     independent_components,
     inverse_root,
     shrinkage_to_diagonal,
+    student_mixtures,
     within_covariance,
 )
 
-#: Components of the full Gaussian mixture for every component wanted, at most; and samples for every variable of each.
+#: Components of the local Gaussian mixture for every component wanted, at most; and samples for every variable of each.
 LOCAL_PER_COMPONENT, SAMPLES_PER_VARIABLE = 8, 6
-#: Passes of a Gaussian mixture, and the gain per sample, in nats, below which it has converged.
+#: Passes of these mixtures, and the change per sample, in nats, below which they have converged.
 GAUSSIAN_PASSES, GAUSSIAN_TOL = 20, 1e-3
 #: Random seeds, from which a mixture of Gaussians and one of Student distributions start; degrees of freedom of these.
 N_SEEDS, HEAVY = 12, 5.0
-#: Gaussian mixtures that go on with smooth densities; passes of the first round; how many go on from there.
+#: Likeliest of these that go on with smooth densities; passes of the first round; how many go on from there.
 N_GAUSSIAN, SCREENING_PASSES, N_FOLLOWED = 3, 10, 2
 #: Standard deviations of the difference of two criteria by which one is clearly better.
 CLEARLY = 2.0
@@ -99,7 +99,8 @@ def gaussian_starts(
 
 def _seeded(values: np.ndarray, n_clusters: int, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Clusters (n_samples, n_clusters), as zeros and ones, of samples by the nearest of some that are drawn."""
-    drawn = rng.choice(len(values), n_clusters, replace=bool((weights > 0).sum() < n_clusters), p=weights / weights.sum())
+    has_few = bool((weights > 0).sum() < n_clusters)
+    drawn = rng.choice(len(values), n_clusters, replace=has_few, p=weights / weights.sum())
     distances = [((values - values[seed]) ** 2).sum(axis=1) for seed in drawn]
     return np.eye(n_clusters)[np.argmin(distances, axis=0)]
 
@@ -120,8 +121,9 @@ def search_unmixing(
     samples : MixedSamples
     rank : int
     shapes : sequence of {None, "log-concave"}
-        Of the densities. All starts are followed with the first. With the second, if there is one and a map is wanted,
-        the search goes on from where these end and from the likeliest Gaussian mixture; see :func:`preferred`.
+        Of the densities. All starts are followed with the first, whose best end decides whether a map is wanted. The
+        last is that of the end of the likeliest Gaussian or Student mixture, which is compared with the best one; see
+        :func:`preferred`.
     rng : Generator
     n_passes : int
         Passes of a round, at most.
@@ -171,10 +173,10 @@ def search_unmixing(
 
 
 def preferred(samples: MixedSamples, candidates: Sequence[UnmixingCandidate]) -> UnmixingCandidate:
-    """The first candidate, unless a later one is clearly better, and so on.
+    """The first candidate, unless a later one is clearly better.
 
-    Clearly by two standard deviations of the difference of Akaike's criteria (Vuong 1989): two peaks of a source can be
-    two groups, and a group is one heap of samples unless they say otherwise.
+    Clearly by two standard deviations of the difference of Akaike's criteria (Vuong 1989): a component of few samples,
+    or two peaks of a source, may raise the likelihood, but a group is one heap of samples unless they say otherwise.
     """
     best, *others = candidates
     for each in others:

@@ -277,7 +277,7 @@ def student_mixtures(
         reached = (log_density @ weights + log_prior) / total
         if np.abs(reached - before).max() < tol:
             break
-    return reached, posteriors, unmixing
+    return reached, posteriors, np.asarray(unmixing)
 
 
 def independent_components(values: np.ndarray, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
