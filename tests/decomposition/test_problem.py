@@ -10,7 +10,7 @@ import scipy.sparse
 import tensorly as tl
 import xarray as xr
 from backend_problems import tensor
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooms import assert_same, random_model, solved
 from tensorly.cp_tensor import CPTensor
@@ -61,7 +61,7 @@ def pair():
 
 
 def factorize(data, rank=2, **options):
-    return smp.coupled_simplex_parafac(data, rank, **{"random_state": 0, "tol": 1e-5, **options})
+    return smp.coupled_simplex_parafac(data, rank, **{"random_state": 0, "tol": 1e-4, **options})
 
 
 # --- options
@@ -321,8 +321,8 @@ def form_of(codes, loss="frobenius", weights="count", form="auto", rank=3):
 
 def test_few_triples_of_many_samples_are_counted_and_many_of_few_are_not():
     assert form_of(make_codes(n_samples=5000, n_variables=4)) == "counted"
-    assert form_of(make_codes(n_samples=300, n_variables=30, n_bins=6)) == "implicit"
-    assert form_of(make_codes(n_samples=300, n_variables=30, n_bins=6), loss="kl") == "counted"
+    assert form_of(make_codes(n_samples=300, n_variables=20, n_bins=6)) == "implicit"
+    assert form_of(make_codes(n_samples=300, n_variables=20, n_bins=6), loss="kl") == "counted"
     # Many patterns of missing entries speak for counting.
     options = {"n_samples": 300, "n_variables": 12, "n_bins": 6}
     assert form_of(make_codes(**options), rank=12) == "implicit"
@@ -550,6 +550,7 @@ def test_exact_tensors_in_any_order_give_the_truth():
     assert solution.start_info["gevd_bins"] == [4] * 4
 
 
+@settings(max_examples=12)
 @given(st.data())
 def test_any_samples_give_starts(data):
     """Noise, constants, few samples: algebraic or random, but never an exception."""

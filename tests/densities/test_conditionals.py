@@ -157,6 +157,7 @@ def test_log_splines_are_proper_between_their_bounds(seed, bounds):
     assert_proper(random_splines(seed, bounds), LOW, HIGH)
 
 
+@settings(max_examples=10)
 @given(bin_probabilities(), st.integers(0, 10**6))
 def test_quantile_of_the_mixture(probabilities, seed):
     weights = np.random.default_rng(seed).dirichlet(np.ones(probabilities.shape[1]))

@@ -306,7 +306,7 @@ def test_many_variables():
     assert sizes_only.is_locally_unique is None
     # Few parameters, but so many triples that they must not be listed.
     assert check_identifiability(random_model([2] * 1000, 2)).verdict == UNIQUE
-    twins = with_equal_columns(random_model([3] * 400, 3), 0, 2, range(400))
+    twins = with_equal_columns(random_model([3] * 400, 2), 0, 1, range(400))
     report = check_identifiability(twins)
     assert report.verdict == free(801)
     assert "lower bound" in str(report)
