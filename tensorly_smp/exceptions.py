@@ -9,34 +9,6 @@ from collections.abc import Hashable, Iterable
 
 from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
 
-__all__ = [
-    "AlgebraicStartError",
-    "AlgebraicStartWarning",
-    "ClippedMassWarning",
-    "CompiledKernelWarning",
-    "ConstantVariableWarning",
-    "ConvergenceWarning",
-    "DependenceWarning",
-    "EmptyComponentWarning",
-    "FileFormatError",
-    "IdentifiabilityWarning",
-    "InvalidInputError",
-    "InvalidTypeError",
-    "MergedBinsWarning",
-    "MissingDependencyError",
-    "NearDegenerateWarning",
-    "NonUniformBinsError",
-    "OutlierWarning",
-    "RepeatedValueWarning",
-    "RivalSolutionsWarning",
-    "SampleWeightWarning",
-    "SizeLimitError",
-    "SparseHistogramWarning",
-    "TensorlySmpError",
-    "TensorlySmpWarning",
-    "UnitsWarning",
-]
-
 
 class TensorlySmpError(Exception):
     """Base of all errors raised by this package.
@@ -489,3 +461,6 @@ class CompiledKernelWarning(TensorlySmpWarning):
     >>> caught[0].category.__name__
     'CompiledKernelWarning'
     """
+
+
+__all__ = sorted(name for name, each in globals().items() if getattr(each, "__module__", "") == __name__)

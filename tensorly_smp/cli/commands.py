@@ -106,15 +106,9 @@ def small_components(weights: np.ndarray, n_samples: int) -> str:
 
 def _selected(table: Table, options: argparse.Namespace) -> int:
     """Number of components, with the table that it was chosen from."""
-    found = select_n_components(
-        table.X,
-        options.select,
-        options.criterion,
-        estimator=_estimator(options, 1, n_jobs=None).set_params(verbose=0),
-        n_jobs=options.jobs,
-        random_state=options.seed,
-        verbose=int(options.progress),
-    )
+    estimator = _estimator(options, 1, n_jobs=None).set_params(verbose=0)
+    how = _how_to_run(options)
+    found = select_n_components(table.X, options.select, options.criterion, estimator=estimator, **how)
     best = int(found.attrs["best"])
     say(f"components  {options.criterion}")
     for number, row in found[["criterion", "failure"]].to_dataframe().iterrows():
@@ -161,14 +155,8 @@ def independence(options: argparse.Namespace) -> bool:
 
 def compare(options: argparse.Namespace) -> bool:
     """Compare the models of a table; questionable if one of them has no figures."""
-    found = compare_models(
-        _read(options).X,
-        options.components,
-        n_folds=options.folds,
-        n_jobs=options.jobs,
-        random_state=options.seed,
-        verbose=int(options.progress),
-    )
+    X = _read(options).X
+    found = compare_models(X, options.components, n_folds=options.folds, **_how_to_run(options))
     frame = found.to_dataframe()
     if options.out is not None:
         _write_csv(frame.reset_index(), options.out)
@@ -231,6 +219,10 @@ def components(options: argparse.Namespace) -> bool:
 # ---- parts ----
 
 
+def _how_to_run(options: argparse.Namespace) -> dict[str, Any]:
+    return {"n_jobs": options.jobs, "random_state": options.seed, "verbose": int(options.progress)}
+
+
 def _read_both(options: argparse.Namespace) -> tuple[FittedMixture, Table]:
     """The model and the table of a command that writes at most one file."""
     _check_targets([options.model, options.data], {"--out": options.out})
@@ -289,9 +281,8 @@ def _check_outputs(options: argparse.Namespace) -> None:
     _check_targets([options.data], outputs)
     if options.out is not None and (kind := options.out.suffix.lower()) != MODEL_SUFFIX:
         hint = f" The component of every sample is written by --labels {options.out}." if kind == ".csv" else ""
-        raise InvalidInputError(
-            f"--out is {options.out}, for the model; expected a name that ends in {MODEL_SUFFIX}.{hint}"
-        )
+        expected = f"expected a name that ends in {MODEL_SUFFIX}"
+        raise InvalidInputError(f"--out is {options.out}, for the model; {expected}.{hint}")
     if options.figure is not None:
         import_extra("matplotlib", "plot", "A figure").use("agg")  # no window
         from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -119,11 +119,10 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
             raise InvalidInputError("The Dataset has no bin edges, so it is not of a fitted model.")
         # Not self.density: the parameters of a fitted model may have been set to something else since.
         method = dataset.attrs["density"]
-        density = (
-            spline_density(dataset, factors, smooth_conditionals)
-            if method == "logspline"
-            else reconstruct_density(factors, method=method)
-        )
+        if method == "logspline":
+            density = spline_density(dataset, factors, smooth_conditionals)
+        else:
+            density = reconstruct_density(factors, method=method)
         labels = from_json(dataset.attrs.get(ATTRIBUTE), factors.binning.variables)
         self.density_ = replace(density, container=str(dataset.attrs["container"]), value_labels=labels)
         self.result_ = dataset
@@ -471,10 +470,8 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
     def _check_width(self, X: Any, variables: Sequence[Hashable]) -> None:
         """Refuse a bare array of another number of columns; in scikit-learn's words, and which variables they are."""
         if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != len(variables):
-            raise InvalidInputError(
-                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {len(variables)} features as "
-                f"input: {listed(variables)}, in this order."
-            )
+            words = f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {len(variables)} features"
+            raise InvalidInputError(f"{words} as input: {listed(variables)}, in this order.")
 
     def _check_units(self, X: Any) -> None:
         """Warn where samples say that they are in other units than those of the fit."""

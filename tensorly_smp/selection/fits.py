@@ -246,11 +246,8 @@ def walked_fits(
         fit.n_parameters = best.fit.n_parameters
         if points is job.values:
             fit.entropy = float(job.weights @ entr(density.posterior(points)).sum(axis=1))
-        issues = [
-            *caught,
-            convergence_warning(best.fit),
-            empty_component_warning(density.weights, "Try fewer components."),
-        ]
+        empty = empty_component_warning(density.weights, "Try fewer components.")
+        issues = [*caught, convergence_warning(best.fit), empty]
         fit.caught = [(type(each), str(each)) for each in issues if each is not None]
         fits.append(fit)
     return fits
