@@ -203,9 +203,8 @@ class Prepared:
         return known[rng.integers(len(known))] if known else None
 
     def argument(self, rng, name, function):
-        """An argument that a parameter of this name may have."""
-        made = VALID.get((getattr(function, "__name__", ""), name)) or VALID.get(name)
-        return made(rng, self) if made is not None else wrong(rng)
+        """An argument that a parameter of this name may have; a wrong one if none is known."""
+        return (valid(name, function) or (lambda rng, made: wrong(rng)))(rng, self)
 
 
 def one_of(*values):
@@ -242,13 +241,13 @@ def _points(rng, made):
     ]
 
 
-#: Arguments that are left at None, for all functions or for one.
+#: Arguments that are left at None for one function, and have other values for others.
 NONE = [
-    *("y", "mixture", "callback", "agree", "sample_dim", "modes", "device", "variables", "samples", "posterior"),
-    *("ax", "axes", ("from_n_bins", "variables"), ("Codes", "samples"), ("MixtureFactors", "binning")),
+    *(("from_n_bins", "variables"), ("Codes", "samples"), ("MixtureFactors", "binning"), "variables"),
     *(("coupled_simplex_parafac", "codes"), ("CoupledSimplexCP", "codes"), ("check_identifiability", "n_bins")),
     *(("check_identifiability", "n_variables"), ("check_identifiability", "rank")),
 ]
+#: Arguments that are as they should be, by parameter or by function and parameter; others are left at their defaults.
 VALID = {
     **dict.fromkeys(NONE, one_of(None)),
     **dict.fromkeys(["scale", "catch_tails", "extrapolate", "warn", "deep"], one_of(True, False)),
@@ -256,7 +255,7 @@ VALID = {
     "data": lambda rng, made: [made.marginals, made.codes, [rng.random((3, 3, 3))] * 1][rng.integers(3)],
     "codes": lambda rng, made: made.codes,
     "marginals": lambda rng, made: made.marginals,
-    "factors": lambda rng, made: made.factors,
+    **dict.fromkeys(["factors", "estimated", "found"], lambda rng, made: made.factors),
     ("MixtureFactors", "factors"): lambda rng, made: [np.full((3, 2), 1 / 3)] * 3,
     "weights": one_of("count", "uniform"),
     ("MixtureFactors", "weights"): one_of(np.array([0.5, 0.5]), [0.2, 0.8]),
@@ -273,7 +272,6 @@ VALID = {
     "n_pairs": one_of(0, 1, 100),
     "constant": one_of((), frozenset()),
     "position": one_of(0, 1),
-    "estimated": lambda rng, made: made.factors,
     "probabilities": lambda rng, made: made.models[0].predict_proba(made.X),
     "model_or_dataset": lambda rng, made: [*made.models, made.unmixed, made.models[0].result_][rng.integers(5)],
     "parameters": one_of({}, {"n_bins": 5}),
@@ -297,14 +295,11 @@ VALID = {
     "n_samples": one_of(1, 20, 100),
     "n_init": one_of(1, 2, "auto"),
     ("coupled_simplex_parafac", "n_init"): one_of(1, 2),
-    "max_iter": one_of(0, 1, 30, 200),
-    "n_iter_max": one_of(0, 1, 30, 200),
+    **dict.fromkeys(["max_iter", "n_iter_max"], one_of(0, 1, 30, 200)),
     "tol": one_of(0.0, 1e-6, 1e-3),
     "n_jobs": one_of(None, 1, 2),
-    ("select_n_components", "n_jobs"): one_of(None, 1),
-    ("compare_models", "n_jobs"): one_of(None, 1),
+    **dict.fromkeys([("select_n_components", "n_jobs"), ("compare_models", "n_jobs")], one_of(None, 1)),
     "random_state": one_of(0, 1, None),
-    "verbose": one_of(0),
     "sample_weight": _weights,
     "support": one_of(None, None, {"x0": (None, 1e6)}),
     "discrete": one_of(None, None, ["x1"]),
@@ -317,7 +312,6 @@ VALID = {
     "penalty": one_of("reml", "aic", "bic"),
     "shape": one_of(None, "log-concave"),
     "solver": one_of("auto", "mirror"),
-    "histograms": one_of("auto"),
     "n_screen": one_of(20, None, 1),
     "n_inner": one_of(None, 1),
     "dtype": one_of(None, "float64"),
@@ -338,8 +332,7 @@ VALID = {
     "values": lambda rng, made: rng.integers(0, 3, size=(20, 3)),
     ("Codes", "values"): lambda rng, made: made.codes.values,
     ("Codes", "binning"): lambda rng, made: made.binning,
-    "x": _points,
-    "q": _points,
+    **dict.fromkeys(["x", "q"], _points),
     "given": one_of({"x0": 1.0}, {"a": 0.0}, {"x0": 1.0, "x1": 2.0}),
     "component": one_of(None, 0, 1, "all"),
     "order": one_of([1, 0], [0, 1]),
@@ -351,26 +344,25 @@ VALID = {
     "missing": one_of(0.0, 0.3),
     "smoothing": one_of(0.0, 0.1),
     "mixing": one_of(0.01, 0.0),
-    "parallel_cosine": one_of(0.99),
-    "max_parameters": one_of(3000),
     "max_combinations": one_of(50_000, 10),
-    "max_bytes": one_of(1e9),
     "pencil_mode": one_of(0, 1, 2),
     "first": one_of((0,)),
     "second": one_of((1,)),
     "third": one_of((2, 3)),
     "index": one_of(0, 1, 3),
     "triple": one_of((0, 1, 2), (1, 2, 3), 0),
-    "labels": lambda rng, made: made.labels,
-    "labels_true": lambda rng, made: made.labels,
+    **dict.fromkeys(["labels", "labels_true"], lambda rng, made: made.labels),
     "labels_pred": lambda rng, made: made.models[0].predict(made.X),
     "reference": lambda rng, made: [made.factors, made.truth][rng.integers(2)],
-    "found": lambda rng, made: made.factors,
     "estimate": lambda rng, made: [made.factors, made.densities[0], made.models[0]][rng.integers(3)],
     "true": lambda rng, made: made.truth,
     "learned": lambda rng, made: made.densities[rng.integers(3)],
-    "page": one_of(0),
 }
+
+
+def valid(name, function):
+    """What makes an argument for a parameter of this name, or None."""
+    return VALID.get((getattr(function, "__name__", ""), name)) or VALID.get(name)
 
 
 def calls():
@@ -411,7 +403,8 @@ def estimator(rng, made, share):
     for name in inspect.signature(smp.SmoothProductMixture).parameters:
         if rng.random() < 0.3:
             is_wrong = rng.random() < 0.3 * share
-            parameters[name] = wrong(rng) if is_wrong else made.argument(rng, name, smp.SmoothProductMixture)
+            if is_wrong or valid(name, smp.SmoothProductMixture):
+                parameters[name] = wrong(rng) if is_wrong else made.argument(rng, name, smp.SmoothProductMixture)
     if callable(parameters.get("callback")):  # whose own errors are its own
         parameters["callback"] = lambda *arguments: None
     return smp.SmoothProductMixture(**{"n_init": 1, "random_state": 0, **parameters})
@@ -448,5 +441,6 @@ def drawn_call(rng, made, known):
             continue
         is_wrong = rng.random() < share
         key = function if cls is None else bound
-        arguments[parameter.name] = wrong(rng) if is_wrong else made.argument(rng, parameter.name, key)
+        if is_wrong or not is_optional or valid(parameter.name, key):
+            arguments[parameter.name] = wrong(rng) if is_wrong else made.argument(rng, parameter.name, key)
     return name, bound, arguments
