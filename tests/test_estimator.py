@@ -84,14 +84,6 @@ def test_attributes_agree_and_imputation_helps(model):
     assert error < 0.8 * plain
 
 
-def test_fit_predict():
-    fitted = estimator()
-    labels = fitted.fit_predict(FRAME)
-    pd.testing.assert_series_equal(labels, fitted.predict(FRAME))
-    weighted = estimator().fit_predict(X, sample_weight=np.arange(len(X)))
-    np.testing.assert_array_equal(weighted, estimator().fit(X, sample_weight=np.arange(len(X))).predict(X))
-
-
 def test_stopped_fits_say_so():
     overlapping = smp.datasets.make_smooth_mixture("laplace", 500, 4, 3, random_state=0).X
     with pytest.warns(ConvergenceWarning):

@@ -335,12 +335,15 @@ def test_tensors(data, modes, match):
     refused(smp.coupled_simplex_parafac, data, 2, modes=modes, match=match)
 
 
-def test_rare_options_of_the_solver():
+def test_rare_options_of_the_solver(model):
     for option, value in (("n_inner", 0), ("n_screen", "x"), ("n_jobs", 0)):
         refused(smp.SolverOptions, match=option, **{option: value})
     refused(
         smp.coupled_simplex_parafac, GOOD, 2, modes=MODES, options=smp.SolverOptions(solver="newton"), match="solver"
     )
+    # No limit of memory.
+    counted = smp.count_marginals(smp.encode_samples(X, model.binning_), max_bytes=10**400)
+    assert counted.n_samples == len(X)
 
 
 SPAN = np.timedelta64(3, "s")  # which NumPy calls a signed integer
@@ -367,11 +370,6 @@ WRONG_KINDS = {
 @pytest.mark.parametrize("name", WRONG_KINDS)
 def test_arguments_of_other_kinds(name, model):
     refused(WRONG_KINDS[name], model)
-
-
-def test_no_limit_of_memory(model):
-    counted = smp.count_marginals(smp.encode_samples(X, model.binning_), max_bytes=10**400)
-    assert counted.n_samples == len(X)
 
 
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")

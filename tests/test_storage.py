@@ -252,9 +252,7 @@ def test_plain_xarray_reads_files(content, model, path):
             assert opened[name].attrs.get("long_name") == model.result_[name].attrs.get("long_name")
         assert opened.attrs["status_explanation"] == model.result_.attrs["status_explanation"]
         same_model(smp.load(opened), model)
-
-
-def test_netcdf_c_reads_files(content, model, path):
+    # Netcdf c reads files.
     netcdf4 = pytest.importorskip("netCDF4")
     path.write_bytes(content)
     with netcdf4.Dataset(path) as file:
@@ -385,15 +383,13 @@ def test_datasets_that_were_edited(model, change):
         smp.load(change(model.to_dataset()))
 
 
-def test_solutions_that_were_edited():
+def test_edited_solutions_are_refused_and_huge_splines_are_numbers(model):
     codes = smp.encode_samples(X, smp.choose_binning(X, n_bins=5))
     dataset = smp.coupled_simplex_parafac(codes, 2, random_state=0).to_dataset()
     for edit in (dataset.drop_vars("factors"), dataset.assign_attrs(status="?"), dataset.assign_attrs(parameters="[]")):
         with pytest.raises(FileFormatError, match="damaged or was edited"):
             smp.load(edit)
-
-
-def test_huge_splines_are_a_model_of_finite_numbers(model):
+    # Huge splines are a model of finite numbers.
     dataset = model.to_dataset()
     huge = smp.load(dataset.assign(spline=dataset.spline * 1e306))
     drawn = huge.sample(50, 0)[0]

@@ -208,14 +208,6 @@ def test_mixtures_that_cannot_be_used(data, mixture, error, words):
         smp.UnmixedProductMixture(2, mixture=mixture).fit(data.X)
 
 
-def test_missing_rows_at_prediction(model, frame):
-    hidden = frame.copy()
-    hidden.iloc[0, 0] = np.nan
-    for call in (model.predict, model.impute):
-        with pytest.raises(InvalidInputError, match=r"lack a variable that is mixed.*SmoothProductMixture"):
-            call(hidden)
-
-
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")
 def test_parameters_of_the_mixture_can_be_set(frame, tmp_path):
     mixture = smp.SmoothProductMixture(penalty="aic", n_bins=8)

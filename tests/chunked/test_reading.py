@@ -4,13 +4,11 @@ import pytest
 import xarray as xr
 
 import tensorly_smp as smp
-from tensorly_smp._support.parallel import is_chunked
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.fitting import fit_samples
 from tensorly_smp.fitting.fit_samples import ReadSamples
 from tensorly_smp.samples import parts
 from tensorly_smp.samples import values as thinning
-from tensorly_smp.samples.parts import layout_of
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -104,9 +102,7 @@ def test_columns_are_matched_by_name():
     assert np.array_equal(collected(read)[0], values, equal_nan=True)
     with pytest.raises(InvalidInputError, match="missing 'e'"):
         ReadSamples.of(frame, variables=["a", "b", "c", "e"])
-
-
-def test_empty_chunks_and_missing_kinds():
+    # Empty chunks and missing kinds.
     frame = pd.DataFrame({"a": pd.array([1, None, 3, 4], dtype="Int64"), "b": [1.0, 2.0, np.nan, 0.0], "c": [True] * 4})
     chunked = dd.from_pandas(frame, npartitions=4)
     found = collected(ReadSamples.of(chunked[chunked["b"] != 2.0]))[0]
@@ -120,9 +116,8 @@ def test_small_chunks_are_put_together_and_large_ones_left(monkeypatch):
     read = ReadSamples.of(da.from_array(samples(), chunks=((30,) * 20 + (400,), 4)))
     assert [len(chunk.values) for chunk in read.parts.gather()] == [90] * 6 + [60, 400]
     assert read.sizes == (90,) * 6 + (60, 400)
-
-
-def test_codes_of_few_samples_are_put_together(monkeypatch):
+    # Codes of few samples are put together, too.
+    monkeypatch.setattr(parts, "PART_ENTRIES", 800)
     read = ReadSamples.of(da.from_array(samples(), chunks=((150, 400, 300, 50, 100), 4)))
     assert read.sizes == (150, 400, 300, 150)
     monkeypatch.setattr(fit_samples, "PART_ROWS", 500)
@@ -188,25 +183,6 @@ def test_weights_in_other_chunks_of_unknown_size_are_put_together():
     X = of_unknown_sizes(samples(100), (50, 4))
     weights = of_unknown_sizes(np.arange(100.0)[:, None], (20, 1))[:, 0]
     assert np.array_equal(collected(ReadSamples.of(X, weights))[1], np.arange(100.0))
-
-
-def test_nothing_is_computed_to_know_the_columns():
-    def never():
-        raise AssertionError("computed")
-
-    array = da.from_delayed(dask.delayed(never)(), (100, 4), float)
-    assert layout_of(array).variables == ("x0", "x1", "x2", "x3")
-    labelled = xr.DataArray(array, {"variable": NAMES}, ("sample", "variable"))
-    assert layout_of(labelled).variables == ("a", "b", "c", "d")
-
-
-def test_what_is_chunked():
-    X = samples(10)
-    assert not any(map(is_chunked, [X, pd.DataFrame(X), xr.DataArray(X), None, "text"]))
-    assert is_chunked(xr.Dataset({"a": ("sample", da.zeros(3))}))
-    assert not is_chunked(xr.Dataset({"a": ("sample", np.zeros(3))}))
-    assert not is_chunked(xr.DataArray(X).assign_coords(units=("dim_1", da.zeros(X.shape[1]))))
-    assert all(is_chunked(make(samples())) for make in CHUNKED.values())
 
 
 def test_words_of_columns_without_numbers_quote_values_of_their_own():

@@ -49,6 +49,16 @@ def test_outputs_do_not_overwrite_inputs_or_each_other(csv, folder, capsys):
     assert csv.read_bytes() == before
     assert model.read_bytes() == saved
     assert not (folder / "new.png").exists()
+    # A column called component names the samples.
+    table = pd.read_csv(csv)
+    table.insert(0, "component", [f"s{m}" for m in range(len(table))])
+    table.to_csv(folder / "named.csv", index=False)
+    labels = folder / "labels.csv"
+    arguments = ["fit", str(folder / "named.csv"), "--components", "2", "--id-column", "component"]
+    assert main([*arguments, "--labels", str(labels)]) == 0
+    found = pd.read_csv(labels)
+    assert found.columns.tolist() == ["component_", "component"]
+    assert found["component_"][0] == "s0"
 
 
 def test_outputs_that_cannot_be_written_are_found_before_the_fit(csv, folder, capsys, monkeypatch):
@@ -96,15 +106,3 @@ def test_numbers_that_would_run_away(csv, capsys):
     ):
         assert main(arguments) == 2
         assert "expected at most" in capsys.readouterr().err
-
-
-def test_a_column_called_component_names_the_samples(csv, folder):
-    table = pd.read_csv(csv)
-    table.insert(0, "component", [f"s{m}" for m in range(len(table))])
-    table.to_csv(folder / "named.csv", index=False)
-    labels = folder / "labels.csv"
-    arguments = ["fit", str(folder / "named.csv"), "--components", "2", "--id-column", "component"]
-    assert main([*arguments, "--labels", str(labels)]) == 0
-    found = pd.read_csv(labels)
-    assert found.columns.tolist() == ["component_", "component"]
-    assert found["component_"][0] == "s0"

@@ -11,7 +11,6 @@ import pytest
 from shared import ambiguous_groups
 
 import tensorly_smp as smp
-from tensorly_smp.cli.commands import small_components
 from tensorly_smp.cli.parser import main
 from tensorly_smp.exceptions import ClippedMassWarning
 
@@ -133,19 +132,6 @@ def test_a_fit_that_is_questionable(capsys):
     few = [r for r in range(12) if model.weights_[r] * 60 < 5]
     assert [int(r) for r in small[2].split(", ")] == few
     assert (int(small[1]), int(small[3])) == (len(few), 12 - len(few))
-
-
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        ([0.5, 0.5], ""),
-        ([0.95, 0.05], ""),  # five of a hundred
-        ([0.96, 0.04], "1 of 2 components holds fewer than 5 samples: 1. Fewer components, or --select 1:1."),
-        ([0.94, 0.03, 0.03], "2 of 3 components hold fewer than 5 samples: 1, 2. Fewer components, or --select 1:1."),
-    ],
-)
-def test_components_of_few_samples(weights, message):
-    assert small_components(np.array(weights), 100) == message
 
 
 def test_columns_of_text(capsys):

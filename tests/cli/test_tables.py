@@ -36,6 +36,12 @@ def test_numbers_and_missing_entries(table):
     assert read.identifiers.name == "row"
     assert read.identifiers.tolist() == [1, 2, 3]
     assert (read.labels, read.notes) == (None, ())
+    # Other signs of missing entries.
+    read = table("a,b\n-999,1\n?,2\n3,3\n", missing=("-999", "?"))
+    np.testing.assert_array_equal(read.X["a"], [np.nan, np.nan, 3.0])
+    # Large integers and typeset minus signs are numbers.
+    assert table("a\n1\n100000000000000000000000\n").X["a"].tolist() == [1, 1e23]
+    assert table("a\n\u22121.5\n2\n").X["a"].tolist() == [-1.5, 2]
 
 
 @pytest.mark.parametrize(
@@ -87,11 +93,6 @@ def test_compressed_tables(table, kind):
             table(damaged, f"data.csv.{kind}")
 
 
-def test_other_signs_of_missing_entries(table):
-    read = table("a,b\n-999,1\n?,2\n3,3\n", missing=("-999", "?"))
-    np.testing.assert_array_equal(read.X["a"], [np.nan, np.nan, 3.0])
-
-
 def test_identifiers_labels_and_columns_left_out(table):
     read = table("name,kind,a,note,b\nP,x,1,hm,2\nP,,3,,4\n", id_column="name", labels_column="kind", drop=("note",))
     assert list(read.X.columns) == ["a", "b"]
@@ -127,11 +128,6 @@ def test_text_is_a_variable_or_left_out(table):
     assert table("a,b\n1,TRUE\n2,\n").X["b"].tolist()[0] == "True"
     with pytest.raises(InvalidInputError, match="no column to fit"):
         table("a,b\nx,y\n", only_numbers=True)
-
-
-def test_large_integers_and_typeset_minus_signs_are_numbers(table):
-    assert table("a\n1\n100000000000000000000000\n").X["a"].tolist() == [1, 1e23]
-    assert table("a\n\u22121.5\n2\n").X["a"].tolist() == [-1.5, 2]
 
 
 @pytest.mark.parametrize(

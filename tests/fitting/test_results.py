@@ -73,14 +73,10 @@ def test_copies_and_layout():
     same_factors(back, factors)
     # Sums depend on the layout in the last bit.
     assert all(a.flags.c_contiguous for a in back.factors)
-
-
-def test_a_selected_component_is_no_mixture():
+    # A selected component is no mixture.
     with pytest.raises(InvalidInputError):
         factors_from_dataset(factors_to_dataset(make_factors()).isel(component=[0]))
-
-
-def test_selected_variables():
+    # Selected variables.
     factors = make_factors()
     part = factors_from_dataset(factors_to_dataset(factors).sel(variable=["c", "a"]))
     assert part.binning.variables == ("c", "a")

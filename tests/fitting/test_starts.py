@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.fitting.candidates import refine_candidates
 from tensorly_smp.fitting.fit_samples import in_memory
 from tensorly_smp.fitting.stages import binned_factors, searched_starts
@@ -52,13 +51,6 @@ def test_more_starts_never_end_lower(kind):
     assert ends == sorted(ends)
 
 
-def test_without_passes_nothing_is_learned_and_the_first_candidate_is_kept():
-    samples, labels, cells = problem()
-    candidates = [Candidate(blurred(labels, share), "search", 0) for share in (1.0, 0.5)]
-    _, best = refine_candidates(samples, candidates[:1], cells, n_iter_max=0)
-    assert best.fit.n_passes == best.number == 0
-
-
 def test_binned_factors_are_weighted_histograms():
     samples, labels, _ = problem(200)
     weights = np.random.default_rng(0).integers(0, 3, 200).astype(float)
@@ -104,17 +96,6 @@ def test_other_starts_are_of_the_coupled_decomposition(init):
     assert result.sizes["start"] == 5
     assert set(result.candidate_origin.values) == {init}
     assert result.attrs["loss_name"] == "kl"
-
-
-def test_given_factors_go_straight_to_the_refinement():
-    X, labels, _ = smp.datasets.make_smooth_mixture("gaussian", 500, 5, RANK, random_state=0)
-    samples = in_memory(X, smp.choose_binning(X, 15), None)
-    start = binned_factors(samples.codes, np.eye(RANK)[labels], None)
-    model = smp.SmoothProductMixture(RANK, init=start, random_state=0).fit(X)
-    assert model.result_.candidate_origin.values.tolist() == ["given"]
-    assert smp.metrics.clustering_accuracy(labels, model.labels_) > 0.98
-    with pytest.raises(InvalidInputError, match=r"init has 3 components and .*; expected 2 components"):
-        smp.SmoothProductMixture(2, init=start).fit(X)
 
 
 @pytest.mark.parametrize("refine", ["smooth", None])

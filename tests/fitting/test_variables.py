@@ -23,14 +23,12 @@ def bins_of_starts(X, n_bins=15, binning="uniform", support=None, discrete=None,
 # ---- bins ----
 
 
-def test_bins_are_those_of_choose_binning_where_nothing_is_special():
+def test_bins_are_those_of_choose_binning_but_for_far_values_many_values_and_constants():
     found, plain = bins_of_starts(NORMAL), smp.choose_binning(NORMAL)
     assert found.strategy == "uniform"
     for mine, theirs in zip(found.edges, plain.edges, strict=True):
         np.testing.assert_array_equal(mine, theirs)
-
-
-def test_far_values_do_not_stretch_the_bins():
+    # Far values do not stretch the bins.
     X = NORMAL.copy()
     X[3, 1] = 1e6
     with pytest.warns(OutlierWarning):
@@ -39,6 +37,17 @@ def test_far_values_do_not_stretch_the_bins():
     assert edges[1][-1] < 5.0
     for n in (0, 2):
         np.testing.assert_array_equal(edges[n], smp.choose_binning(NORMAL).edges[n])
+    # Declared variables have a bin for each of many values.
+    X = NORMAL.copy()
+    X[:, 0] = np.arange(400) % 50
+    X[0, 0] = 1e6
+    assert bins_of_starts(X, discrete=["x0"]).n_bins == (51, 15, 15)
+    # A constant has a single value.
+    X = NORMAL.copy()
+    X[:, 1] = 2.5
+    with pytest.warns(ConstantVariableWarning):
+        found = bins_of_starts(X, discrete=[])
+    assert {name: each.tolist() for name, each in found.values.items()} == {"x1": [2.5]}
 
 
 @pytest.mark.parametrize("binning", ["uniform", "quantile"])
@@ -53,21 +62,6 @@ def test_discrete_variables_have_a_bin_for_each_value(binning, coded):
     assert found.strategy == binning
 
 
-def test_declared_variables_have_a_bin_for_each_of_many_values():
-    X = NORMAL.copy()
-    X[:, 0] = np.arange(400) % 50
-    X[0, 0] = 1e6
-    assert bins_of_starts(X, discrete=["x0"]).n_bins == (51, 15, 15)
-
-
-def test_a_constant_has_a_single_value():
-    X = NORMAL.copy()
-    X[:, 1] = 2.5
-    with pytest.warns(ConstantVariableWarning):
-        found = bins_of_starts(X, discrete=[])
-    assert {name: each.tolist() for name, each in found.values.items()} == {"x1": [2.5]}
-
-
 def test_bins_that_are_given_may_list_values_that_no_sample_has():
     X = NORMAL.copy()
     X[:, 0] = np.arange(400) % 2
@@ -76,12 +70,6 @@ def test_bins_that_are_given_may_list_values_that_no_sample_has():
     found = bins_of_starts(X, binning=given)
     assert {name: each.tolist() for name, each in found.values.items()} == {"x0": [0, 1, 2], "x1": [0, 1, 2]}
     assert found.edges[2].tolist() == [-9, 0, 9]
-
-
-def test_samples_of_no_weight_have_no_say():
-    X = np.vstack([NORMAL, [[1e6, 0.0, 0.0]]])
-    weights = np.append(np.ones(400), 0.0)
-    np.testing.assert_array_equal(bins_of_starts(X, sample_weight=weights).edges[0], bins_of_starts(NORMAL).edges[0])
 
 
 # ---- what is known of the variables ----

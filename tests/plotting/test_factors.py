@@ -30,9 +30,7 @@ def test_no_edges_are_needed():
     matrix = np.array([[0.7, 0.2], [0.3, 0.8]])
     axes = plot_factors(smp.MixtureFactors(np.array([0.5, 0.5]), (matrix,) * 3), variables=[2, 0])
     assert [label.get_text() for label in axes[0].get_yticklabels()] == ["2", "0"]
-
-
-def test_rows_of_panels_are_about_equally_long():
+    # Rows of panels are about equally long.
     factors = tuple(np.random.default_rng(0).dirichlet(np.ones(4), 12).T for _ in range(3))
     axes = plot_factors(smp.MixtureFactors(np.full(12, 1 / 12), factors))
     assert axes[0].get_subplotspec().get_gridspec().get_geometry() == (3, 4)

@@ -46,6 +46,19 @@ def test_stacked_factors(bad):
     assert {text.get_color() for text in ax.texts} == {ORANGE}
     assert ax.get_xlabel() == "dependent columns: fewer independent ones than components"
     assert [label.get_text() for label in ax.get_xticklabels()] == [f"set {s}\n(1 variable)" for s in (1, 2, 3)]
+    # Free directions are marked.
+    ax = plot_identifiability(bad)[2]
+    seen, free = ax.get_lines()
+    np.testing.assert_array_equal(seen.get_ydata(), bad.local.singular_values[:7])
+    assert free.get_xdata().tolist() == [8, 9, 10, 11]
+    assert free.get_label() == "4 free directions"
+    assert (free.get_ydata() > 0).all()
+    # Given axes.
+    figure, axes = plt.subplots(2, 2)
+    assert plot_identifiability(bad, axes=axes).tolist() == axes.ravel()[:3].tolist()
+    assert figure.get_suptitle() == ""
+    with pytest.raises(InvalidInputError, match="axes are 1; expected at least 3"):
+        plot_identifiability(bad, axes=axes[0, 0])
 
 
 def test_what_does_not_stand_against_the_verdict_is_not_orange():
@@ -55,15 +68,6 @@ def test_what_does_not_stand_against_the_verdict_is_not_orange():
     assert [text.get_text() for text in ax.texts][2] == "dependent\ncolumns"
     assert ORANGE not in {text.get_color() for text in ax.texts}
     assert ax.get_xlabel().startswith("dependent columns: the others make up for it")
-
-
-def test_free_directions_are_marked(bad):
-    ax = plot_identifiability(bad)[2]
-    seen, free = ax.get_lines()
-    np.testing.assert_array_equal(seen.get_ydata(), bad.local.singular_values[:7])
-    assert free.get_xdata().tolist() == [8, 9, 10, 11]
-    assert free.get_label() == "4 free directions"
-    assert (free.get_ydata() > 0).all()
 
 
 def test_parallel_components_are_counted():
@@ -100,14 +104,6 @@ def test_names_of_the_sets_do_not_overlap(n_variables, is_new):
     sizes = [int(label.get_text().split("(")[1].split()[0]) for label in labels]
     assert sum(sizes) == n_variables
     assert not overlap(labels)
-
-
-def test_given_axes(bad):
-    figure, axes = plt.subplots(2, 2)
-    assert plot_identifiability(bad, axes=axes).tolist() == axes.ravel()[:3].tolist()
-    assert figure.get_suptitle() == ""
-    with pytest.raises(InvalidInputError, match="axes are 1; expected at least 3"):
-        plot_identifiability(bad, axes=axes[0, 0])
 
 
 def test_bad_input(model, bad):

@@ -36,6 +36,17 @@ def test_long_tails_have_the_scale_of_the_fit(fitted, incomes):
     assert axes[0].get_xlim()[0] > 0
     axes[0].figure.draw_without_rendering()
     assert not any("outside" in ax.get_title(loc="right") for ax in axes)
+    # Pairs have the same axes.
+    places = fitted.plot.pairs(incomes)
+    assert [ax.get_xscale() for ax in places[2]] == ["log", "function", "linear"]
+    assert places[1, 0].get_yscale() == "function"
+    assert places[2, 0].get_xlim() == places[0, 0].get_xlim()
+    places[0, 0].figure.draw_without_rendering()
+    # Another scale afterwards works.
+    for ax in fitted.plot(incomes, ["income", "age"]):
+        ax.set_xscale("log")
+        ax.figure.draw_without_rendering()
+        assert ax.get_xlim()[0] > 0
 
 
 def test_areas_of_the_picture_are_one(fitted):
@@ -49,21 +60,6 @@ def test_areas_of_the_picture_are_one(fitted):
             assert area == pytest.approx(1.0, abs=0.06)  # tails are cut
             peaks.append(np.log(np.abs(x[y.argmax()])))
     np.testing.assert_allclose(sorted(peaks[:3]), [6.0, 9.0, 11.0], atol=0.3)  # where the groups are
-
-
-def test_pairs_have_the_same_axes(fitted, incomes):
-    places = fitted.plot.pairs(incomes)
-    assert [ax.get_xscale() for ax in places[2]] == ["log", "function", "linear"]
-    assert places[1, 0].get_yscale() == "function"
-    assert places[2, 0].get_xlim() == places[0, 0].get_xlim()
-    places[0, 0].figure.draw_without_rendering()
-
-
-def test_another_scale_afterwards_works(fitted, incomes):
-    for ax in fitted.plot(incomes, ["income", "age"]):
-        ax.set_xscale("log")
-        ax.figure.draw_without_rendering()
-        assert ax.get_xlim()[0] > 0
 
 
 def test_sinc_densities_and_light_tails_have_linear_axes(incomes):

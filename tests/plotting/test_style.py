@@ -29,10 +29,6 @@ def test_components_differ_in_color_or_line():
     assert [style.component_style(r, is_point=True)["color"] for r in range(28)] == [each["color"] for each in styles]
 
 
-def test_weights_of_small_components_are_not_nothing():
-    assert [style.weight_text(weight) for weight in (0.5, 0.0871, 1e-5)] == ["0.50", "0.087", "1e-05"]
-
-
 @given(st.text(max_size=40), st.integers(12, 40))
 def test_names_fit_and_nothing_of_them_is_lost(name, width):
     lines = style.wrapped(name, width).split("\n")

@@ -77,14 +77,6 @@ def test_dataarray_dims(dims):
         same(read_samples(each, sample_dim=first))
 
 
-def test_dates_and_known_names_tell_the_samples():
-    dates = pd.date_range("2026-01-01", periods=len(VALUES))
-    X = xr.DataArray(VALUES, {"a": dates, "b": [1, 2, 3]}, ("a", "b"))
-    assert read_samples(X.T).labels.sample_dims == ("a",)
-    both_worded = xr.DataArray(VALUES, {"a": [f"s{m}" for m in range(len(VALUES))], "b": list(NAMES)}, ("a", "b"))
-    same(read_samples(both_worded.T, variables=NAMES))
-
-
 def test_a_guess_would_be_a_wrong_model():
     X = xr.DataArray(np.zeros((4, 3)), dims=("station", "gauge"))
     with pytest.raises(InvalidInputError, match="pass sample_dim"):
@@ -92,17 +84,12 @@ def test_a_guess_would_be_a_wrong_model():
     assert read_samples(X, sample_dim="gauge").values.shape == (3, 4)
     with pytest.raises(InvalidInputError, match="'patient'"):
         read_samples(X, sample_dim="patient")
-
-
-def test_dataset():
-    X = xr.Dataset({name: ("time", VALUES[:, n]) for n, name in enumerate(NAMES)})
-    same(read_samples(X))
-    same(read_samples(X[["b", "c", "a"]], variables=NAMES))
-
-
-def test_lazy_arrays_are_computed():
-    pytest.importorskip("dask")
-    same(read_samples(xr.DataArray(VALUES, {"variable": list(NAMES)}, ("sample", "variable")).chunk({"sample": 2})))
+    # Dates and known names tell the samples.
+    dates = pd.date_range("2026-01-01", periods=len(VALUES))
+    X = xr.DataArray(VALUES, {"a": dates, "b": [1, 2, 3]}, ("a", "b"))
+    assert read_samples(X.T).labels.sample_dims == ("a",)
+    both_worded = xr.DataArray(VALUES, {"a": [f"s{m}" for m in range(len(VALUES))], "b": list(NAMES)}, ("a", "b"))
+    same(read_samples(both_worded.T, variables=NAMES))
 
 
 def test_default_names_take_labelled_columns_by_position():
@@ -111,9 +98,7 @@ def test_default_names_take_labelled_columns_by_position():
     same(read_samples(frame, variables=default), variables=default)
     with pytest.raises(InvalidInputError, match="missing 'x1', 'x2'; unknown 'b', 'c'"):
         read_samples(frame.rename(columns={"a": "x0"}), variables=default)
-
-
-def test_too_few_columns_are_told_what_stands_for_the_others():
+    # Too few columns are told what stands for the others.
     frame = pd.DataFrame(VALUES, columns=list(NAMES))
     with pytest.raises(InvalidInputError, match=r"missing 'b'; unknown none; .* columns of NaN, .*density_\.marginal"):
         read_samples(frame.drop(columns="b"), variables=NAMES)

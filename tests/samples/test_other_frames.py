@@ -127,9 +127,7 @@ def test_columns_of_arrow_in_pandas():
         column = pd.Series([values[0] if isinstance(values[0], bool) else decimal.Decimal(1), None])
         frame = pd.DataFrame({"a": column.astype(pd.ArrowDtype(kind))})
         np.testing.assert_array_equal(read_samples(frame).values[:, 0], [1.0, np.nan])
-
-
-def test_types_of_arrow_in_a_table_that_pandas_made():
+    # Types of arrow in a table that pandas made.
     pyarrow = pytest.importorskip("pyarrow")
     kind = pd.ArrowDtype(pyarrow.dictionary(pyarrow.int8(), pyarrow.string()))
     frame = pd.DataFrame({"a": [1.5, 2.0], "b": pd.Series(["v", "u"], dtype=kind)})

@@ -12,14 +12,12 @@ from tensorly_smp.samples.codebook import units_of, with_units
 NAMES = ("a", "b", "c")
 
 
-def test_dataset_of_samples():
+def test_units_of_datasets_arrays_frames_and_what_has_none():
     X = xr.Dataset({name: ("sample", np.arange(3.0)) for name in NAMES})
     X["b"].attrs["units"] = "mm"
     assert units_of(X, NAMES) == ("", "mm", "")
     assert units_of(X, ["b", "unknown"]) == ("mm", "")
-
-
-def test_dataarray():
+    # Dataarray.
     X = xr.DataArray(np.ones((2, 3)), {"variable": list(NAMES)}, ("sample", "variable"))
     assert units_of(X, NAMES) == ("", "", "")
     assert units_of(X.assign_attrs(units="mm"), NAMES) == ("mm",) * 3
@@ -28,9 +26,7 @@ def test_dataarray():
     assert units_of(along, NAMES) == ("s", "m", "kg")
     assert units_of(along.isel(variable=[2, 0, 1]), NAMES) == ("s", "m", "kg")
     assert units_of(along.drop_vars("variable"), NAMES) == ("s", "m", "kg")
-
-
-def test_frame_and_what_has_none():
+    # Frame and what has none.
     frame = pd.DataFrame(np.ones((2, 3)), columns=list(NAMES))
     frame.attrs["units"] = {"a": " mm ", "b": None, "c": 3}
     assert units_of(frame, NAMES) == ("mm", "", "")

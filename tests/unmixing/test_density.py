@@ -94,6 +94,9 @@ def test_rows_must_be_complete_but_for_what_is_not_mixed(density):
     assert filled[0, 2] == pytest.approx(density.posterior(hidden)[0] @ density.sources.mean("all")[2])
     with pytest.raises(InvalidInputError, match="1 of 1 samples lack a variable that is mixed"):
         density.impute([[1.0, np.nan, 0.0]])
+    # Unknown variable.
+    with pytest.raises(InvalidInputError, match="'y' is unknown"):
+        density.pdf_1d(0.0, "y")
 
 
 def test_rounded_values_have_the_probabilities_of_their_intervals(density):
@@ -140,11 +143,6 @@ def test_variables_that_others_determine_are_theirs(sources):
     assert density.mean()[2] == pytest.approx(3.0 - density.mean()[0] + 2.0 * density.mean()[1])
     middle = density.quantile_1d(0.5, density.variables[2])
     assert (X[:, 2] < middle).mean() == pytest.approx(0.5, abs=0.08)
-
-
-def test_unknown_variable(density):
-    with pytest.raises(InvalidInputError, match="'y' is unknown"):
-        density.pdf_1d(0.0, "y")
 
 
 def test_in_words(density):
