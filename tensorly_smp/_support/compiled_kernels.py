@@ -221,6 +221,63 @@ def determinants_and_df(  # type: ignore[no-untyped-def]
 
 
 @_compiled
+def add_picked_rows(rows, starts, tables, found):  # type: ignore[no-untyped-def]
+    """Add to every sample the rows of the tables that its entries pick.
+
+    Parameters
+    ----------
+    rows : ndarray of int (n_tables, n_samples)
+        Row in the table, negative where the entry is missing.
+    starts : ndarray of int (n_tables,)
+        First row of every table.
+    tables : ndarray (n_rows, n_columns)
+        One below the other.
+    found : ndarray (n_samples, n_columns)
+        Added to.
+    """
+    n_samples, n_columns = found.shape
+    for n in range(len(rows)):
+        table = tables[starts[n] :]
+        for m in range(n_samples):
+            row = rows[n, m]
+            if row >= 0:
+                for r in range(n_columns):
+                    found[m, r] += table[row, r]
+
+
+@_compiled
+def add_to_picked_rows(rows, starts, values, found):  # type: ignore[no-untyped-def]
+    """Add the values of every sample to the rows that its entries pick; zeros, as most posteriors are, take no time.
+
+    Parameters
+    ----------
+    rows, starts : ndarray
+        As for :func:`add_picked_rows`.
+    values : ndarray (n_samples, n_columns)
+    found : ndarray (n_rows, n_columns)
+        Tables one below the other, added to.
+    """
+    n_samples, n_columns = values.shape
+    several = n_columns
+    only = np.full(n_samples, -1)  # column that is not zero
+    for m in range(n_samples):
+        for r in range(n_columns):
+            if values[m, r] != 0.0:
+                only[m] = r if only[m] < 0 else several
+    for n in range(len(rows)):
+        table = found[starts[n] :]
+        for m in range(n_samples):
+            row = rows[n, m]
+            if row < 0 or only[m] < 0:
+                continue
+            if only[m] < several:
+                table[row, only[m]] += values[m, only[m]]
+            else:
+                for r in range(n_columns):
+                    table[row, r] += values[m, r]
+
+
+@_compiled
 def _products(functions):  # type: ignore[no-untyped-def]
     """Products (4, 16) of the basis functions in a cell, to what it adds to four rows of the bands."""
     products = np.zeros((4, 16))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import compress
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
+from tensorly_smp._support import kernels
 from tensorly_smp._support.checks import checked_choice
+from tensorly_smp._support.kernels import KernelError, Kernels
 from tensorly_smp._support.representations import html_summary, listed, number_range, reason
 from tensorly_smp.codes.binning import Binning, resolve_n_bins
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
@@ -19,6 +23,8 @@ from tensorly_smp.samples.reading import read_samples
 from tensorly_smp.samples.values import bin_indices
 
 MISSING = -1
+#: Picking so many numbers takes as long as one of the units that kernels are decided by.
+PICKED = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,7 +256,10 @@ def indicator_matrix(values: np.ndarray, sizes: Sequence[int]) -> csr_array:
 
 @dataclass(frozen=True, eq=False)
 class PackedIndicators:
-    """An indicator matrix in one or two bytes an entry, not 12; that of some samples at a time is made of it.
+    """An indicator matrix in one or two bytes an entry, not 12, and its products with tables.
+
+    Of many entries these are compiled, where that is possible: they go from variable to variable, as the tables of a
+    thousand do not fit into the processor's cache. The plain twin is the sparse matrix.
 
     Attributes
     ----------
@@ -268,9 +277,44 @@ class PackedIndicators:
         """Shape of the matrix."""
         return len(self.values), sum(self.sizes)
 
-    def __getitem__(self, rows: slice) -> csr_array:
-        """Indicator matrix (n_rows, sum of sizes) of some samples."""
-        return indicator_matrix(self.values[rows], self.sizes)
+    def __getitem__(self, rows: slice) -> PackedIndicators:
+        """That of some samples."""
+        return PackedIndicators(self.values[rows], self.sizes)
+
+    @cached_property
+    def matrix(self) -> csr_array:
+        """The sparse matrix."""
+        return indicator_matrix(self.values, self.sizes)
+
+    @cached_property
+    def _by_table(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows (n_tables, n_samples) in the tables, and the first row of each in all of them."""
+        return np.ascontiguousarray(self.values.T), np.cumsum(self.sizes) - self.sizes
+
+    def __matmul__(self, tables: np.ndarray) -> np.ndarray:
+        """Sums (n_samples, ...) of the rows of tables (sum of sizes, ...) that the entries of a sample pick."""
+        compiled = compiled_products(self.values.size * tables[0].size)
+        if compiled is not None:
+            found = np.zeros((len(self.values), tables[0].size))
+            with suppress(KernelError):
+                compiled.add_picked_rows(*self._by_table, np.ascontiguousarray(tables).reshape(len(tables), -1), found)
+                return found.reshape(-1, *tables.shape[1:])
+        return np.asarray(self.matrix @ tables)
+
+    def add_up(self, values: np.ndarray) -> np.ndarray:
+        """Sums (sum of sizes, ...) of values (n_samples, ...) over the samples that pick a row."""
+        compiled = compiled_products(self.values.size * values[0].size) if len(values) else None
+        if compiled is not None:
+            found = np.zeros((sum(self.sizes), values[0].size))
+            with suppress(KernelError):
+                compiled.add_to_picked_rows(*self._by_table, values.reshape(len(values), -1), found)
+                return found.reshape(-1, *values.shape[1:])
+        return np.asarray(self.matrix.T @ values)
+
+
+def compiled_products(work: float) -> Kernels | None:
+    """The compiled kernels where so many numbers are picked, in all, that they pay."""
+    return kernels.compiled(work / PICKED)
 
 
 def index_type(n_entries: int) -> type[np.signedinteger]:

@@ -20,7 +20,7 @@ from tensorly.cp_tensor import CPTensor
 from tensorly_smp._support.checks import RandomState, warn
 from tensorly_smp._support.iteration import StopReason, SweepTrace, logger, progress_bar
 from tensorly_smp._support.parallel import one_blas_thread
-from tensorly_smp.codes.encoding import Codes, one_hot
+from tensorly_smp.codes.encoding import Codes, PackedIndicators, one_hot
 from tensorly_smp.decomposition.problem import SolverOptions, as_problem
 from tensorly_smp.decomposition.solution import CoupledSolution, factors_to_dataset, solution_to_dataset, with_starts
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
@@ -167,7 +167,7 @@ def binned_factors(
 ) -> MixtureFactors:
     """Histograms of the components under posteriors (n_samples, rank), with a part of a sample more in every bin."""
     owned = posterior if weights is None else posterior * weights[:, None]
-    counts = one_hot(codes).T @ owned + pseudo_count
+    counts = PackedIndicators(codes.values, codes.n_bins).add_up(owned) + pseudo_count
     columns = np.split(counts, np.cumsum(codes.n_bins)[:-1])
     totals = np.add.reduceat(counts, np.cumsum([0, *codes.n_bins[:-1]]), axis=0)
     shares = np.maximum(owned.sum(axis=0), 1e-12)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from tensorly_smp.codes.encoding import index_type, indicator_matrix
+from tensorly_smp.codes.encoding import PackedIndicators, index_type
 from tensorly_smp.likelihood.observed import TIED, Observed, Support, are_distinct, discrete_variables, distinct_values
 from tensorly_smp.samples.values import nearest
 from tensorly_smp.splines.basis import LINEAR, N_BASIS, ArcsinhTransform, SplineBasis, spline_basis
@@ -131,7 +131,7 @@ class Cells:
             Every observed entry has a sum of one, a missing one has none.
         """
         if not self.resolution.any():
-            return indicator_matrix(self.positions(values), np.diff(self.offsets).tolist())
+            return self.packed(values).matrix
         columns = []
         shares = []
         sizes = []
@@ -155,6 +155,10 @@ class Cells:
         shape = (len(values), offsets[-1])
         return csr_array((all_shares[kept], all_columns[kept], starts), shape=shape)
 
+    def packed(self, values: np.ndarray) -> PackedIndicators:
+        """The same of values (n_samples, n_variables), none of which is spread over several cells."""
+        return PackedIndicators(self.positions(values), tuple(np.diff(self.offsets).tolist()))
+
     def positions(self, values: np.ndarray) -> np.ndarray:
         """Cell that every entry is in, where no variable is rounded so coarsely that its values are spread.
 
@@ -171,7 +175,7 @@ class Cells:
         """
         n_cells = self.basis.n_cells
         sizes = np.diff(self.offsets)
-        found = np.empty((len(values), len(sizes)), dtype=np.min_scalar_type(-int(sizes.max())))
+        found = np.empty((len(values), len(sizes)), dtype=np.min_scalar_type(-int(sizes.max())), order="F")
         plain = [t for t, n in enumerate(self.smooth) if self.transforms[n].is_linear]
         for first in range(0, len(plain), VARIABLES_AT_ONCE):
             places = plain[first : first + VARIABLES_AT_ONCE]

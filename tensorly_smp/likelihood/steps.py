@@ -10,18 +10,18 @@ the bins of histograms, and between the knots of the coarse model of the search.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csc_array, csr_array, vstack
+from scipy.sparse import csr_array, vstack
 from scipy.special import logsumexp
 
 from tensorly_smp._support.parallel import OnePart, Parts, add_up
-from tensorly_smp.codes.encoding import PackedIndicators
+from tensorly_smp.codes.encoding import PackedIndicators, compiled_products
 from tensorly_smp.likelihood.cells import Cells, prior_counts
 from tensorly_smp.splines.log_spline import PENALTIES, choose_penalties, effective_parameters, fit_log_splines
 
@@ -32,6 +32,8 @@ _BLOCK = 16384
 SMALLEST_PROBABILITY = 1e-60
 _LOWEST = float(np.log(SMALLEST_PROBABILITY))
 _TINY = 1e-300
+#: Entries from which samples in memory are packed, where the products of these are compiled.
+LEAST_PACKED = 500_000
 #: Of clear posteriors none is farther from zero and one than this; there, an M-step ends when Newton's steps promise
 #: less than this, in nats.
 CLEAR, CLEAR_GAIN = 1e-9, 1e-3
@@ -44,7 +46,8 @@ class Expectation:
     Attributes
     ----------
     posterior : ndarray (n_samples, rank)
-        Pr(component | observed entries of the sample), rows sum to one. Of packed samples it is kept nowhere (0, rank).
+        Pr(component | observed entries of the sample), rows sum to one. Of samples in parts it is kept nowhere (0,
+        rank).
     log_likelihoods : ndarray (n_mixtures,)
         Weighted sum over samples of log Pr(observed entries), in nats.
     counts : ndarray (n_rows, rank)
@@ -139,6 +142,7 @@ def expectation(
     sample_weight: np.ndarray | None = None,
     sizes: tuple[int, ...] = (),
     blocks: Iterable[Block] | None = None,
+    keeps_posterior: bool = True,
 ) -> Expectation:
     """Posteriors, log-likelihood and expected counts of a mixture (the E-step of Dempster, Laird and Rubin 1977).
 
@@ -159,6 +163,8 @@ def expectation(
         Numbers of components of several mixtures.
     blocks : iterable of Block, optional
         Of `hot`, where these are known.
+    keeps_posterior : bool
+        False leaves the posteriors (0, rank) out.
 
     Returns
     -------
@@ -187,16 +193,15 @@ def expectation(
            [0.   , 0.   ],
            [0.742, 0.258]])
     """
-    keeps = isinstance(hot, csr_array)
     sizes = sizes or (len(log_weights),)
     ends = np.cumsum(sizes)
     mixture = np.repeat(np.arange(len(sizes)), sizes)  # that a column belongs to
     belongs = np.eye(len(sizes))[mixture]
-    posterior = np.empty((hot.shape[0] if keeps else 0, len(log_weights)))
+    posterior = np.empty((hot.shape[0] if keeps_posterior else 0, len(log_weights)))
     counts = np.zeros(log_tables.shape)
     component_counts = np.zeros(len(log_weights))
     log_likelihoods = np.zeros(len(sizes))
-    for rows, block, transposed in _blocks(hot) if blocks is None else blocks:
+    for rows, block, add_up_block in _blocks(hot) if blocks is None else blocks:
         joint = log_joint(block, log_weights, log_tables)
         # Column by column, NumPy's maximum is three times faster than along the short rows, and the product with ones
         # five times faster than their sum.
@@ -207,7 +212,7 @@ def expectation(
         total = joint @ belongs
         share = 1.0 / total
         own = np.multiply(
-            joint, share if len(sizes) == 1 else share[:, mixture], out=posterior[rows] if keeps else joint
+            joint, share if len(sizes) == 1 else share[:, mixture], out=posterior[rows] if keeps_posterior else joint
         )
         peak += np.log(total)
         if sample_weight is None:
@@ -216,20 +221,20 @@ def expectation(
         else:
             weighted = np.multiply(own, sample_weight[rows, None], out=joint)
             log_likelihoods += sample_weight[rows] @ peak
-        counts += transposed @ weighted
+        counts += add_up_block(weighted)
         component_counts += weighted.sum(axis=0)
     return Expectation(posterior, log_likelihoods, counts, component_counts, sizes)
 
 
-#: Some rows of an indicator matrix, these rows as a matrix, and its transpose.
-Block = tuple[slice, csr_array, csc_array]
+#: Some rows of an indicator matrix, these rows as a matrix, and the product with its transpose.
+Block = tuple[slice, Any, Callable[[np.ndarray], np.ndarray]]
 
 
 def _blocks(hot: csr_array | PackedIndicators) -> Iterator[Block]:
     for start in range(0, hot.shape[0], _BLOCK):
         rows = slice(start, start + _BLOCK)
         block: Any = hot[rows] if hot.shape[0] > _BLOCK or isinstance(hot, PackedIndicators) else hot
-        yield rows, block, block.T
+        yield rows, block, block.add_up if isinstance(block, PackedIndicators) else block.T.__matmul__
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,8 +333,8 @@ class CellPart:
     def add_up(self, values: np.ndarray) -> np.ndarray:
         """Sums (n_rows, ...) over the samples in every row of values (n_samples, ...)."""
         found = np.zeros((self.membership.shape[1], *values.shape[1:]))
-        for rows, _, transposed in self.blocks:
-            found += transposed @ values[rows]
+        for rows, _, add_up_block in self.blocks:
+            found += add_up_block(values[rows])
         return found
 
     @classmethod
@@ -341,8 +346,7 @@ class CellPart:
         blocks = [values[start : start + _BLOCK] for start in range(0, max(1, len(values)), _BLOCK)]
         if cells.resolution.any():
             return cls(csr_array(vstack([cells.membership(block) for block in blocks])), weights)
-        positions = np.concatenate([cells.positions(block) for block in blocks])
-        return cls(PackedIndicators(positions, tuple(np.diff(cells.offsets).tolist())), weights)
+        return cls(cells.packed(values), weights)
 
     def __sizeof__(self) -> int:  # by which Dask decides what to write to disk
         found = self.membership
@@ -370,9 +374,9 @@ def overall_weight(part: CellPart) -> tuple[np.ndarray, float]:
 
 
 def _expect_part(
-    part: CellPart, log_weights: np.ndarray, log_tables: np.ndarray, sizes: tuple[int, ...]
+    part: CellPart, log_weights: np.ndarray, log_tables: np.ndarray, sizes: tuple[int, ...], keeps_posterior: bool
 ) -> Expectation:
-    return expectation(part.membership, log_weights, log_tables, part.weights, sizes, part.blocks)
+    return expectation(part.membership, log_weights, log_tables, part.weights, sizes, part.blocks, keeps_posterior)
 
 
 def _add_expectations(found: list[Expectation]) -> Expectation:
@@ -410,9 +414,10 @@ class CellSamples:
     @classmethod
     def assign_to_grid(cls, values: np.ndarray, cells: Cells, sample_weight: np.ndarray | None = None) -> CellSamples:
         """Samples (n_samples, n_variables), NaN = missing, of weights (n_samples,), in cells."""
-        return cls.of_parts(
-            OnePart(CellPart(cells.membership(values), effective_weights(values, sample_weight))), cells
-        )
+        weights = effective_weights(values, sample_weight)
+        is_packed = values.size >= LEAST_PACKED and not cells.resolution.any() and compiled_products(values.size)
+        membership = cells.packed(values) if is_packed else cells.membership(values)
+        return cls.of_parts(OnePart(CellPart(membership, weights)), cells)
 
     @classmethod
     def of_parts(cls, parts: OnePart | Parts, cells: Cells) -> CellSamples:
@@ -426,9 +431,9 @@ class CellSamples:
         return part  # type: ignore[no-any-return]
 
     @property
-    def membership(self) -> csr_array:
-        """Share (n_samples, n_rows) of every row in every entry, of samples in memory."""
-        return self._in_memory.membership  # type: ignore[no-any-return]
+    def membership(self) -> Any:
+        """Share (n_samples, n_rows) of every row in every entry, of samples in memory: sparse, or packed."""
+        return self._in_memory.membership
 
     @property
     def sample_weight(self) -> np.ndarray:
@@ -442,7 +447,8 @@ class CellSamples:
 
     def reweighted(self, sample_weight: np.ndarray) -> CellSamples:
         """Copy with other weights (n_samples,) and the pseudo-samples of these."""
-        weights = np.where(np.diff(self.membership.indptr) > 0, sample_weight, 0.0)
+        has_entries = self.membership @ np.ones(self.membership.shape[1]) > 0
+        weights = np.where(has_entries, sample_weight, 0.0)
         log_volume = float(weights @ (self.membership @ self.cells.log_widths))
         parts = OnePart(CellPart(self.membership, weights))
         return replace(self, log_volume=log_volume, total_weight=float(weights.sum()), parts=parts)
@@ -460,7 +466,9 @@ class CellSamples:
 
         The tables travel to the parts, counts of the same size come back.
         """
-        found: Expectation = self.parts.map(_expect_part, log_weights, log_tables, sizes).reduce(_add_expectations)
+        keeps = isinstance(self.parts, OnePart)
+        expected = self.parts.map(_expect_part, log_weights, log_tables, sizes, keeps)
+        found: Expectation = expected.reduce(_add_expectations)
         return found
 
     def log_densities(self, mixture: Mixture) -> np.ndarray:

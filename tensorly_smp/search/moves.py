@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import expit
 
+from tensorly_smp.codes.encoding import PackedIndicators
 from tensorly_smp.likelihood.comparison import Candidate, separations
 from tensorly_smp.likelihood.em import SmoothFit
 from tensorly_smp.likelihood.steps import CellSamples, Mixture, log_joint
@@ -26,6 +27,9 @@ from tensorly_smp.search.coarse import (
     subsample_for_search,
 )
 
+#: Passes end before the last where posteriors, or relative objectives, change by no more than this: with many variables
+#: a few are enough.
+SETTLED = 1e-13
 #: Attempts to split every component, and EM passes of each.
 SPLIT_TRIES, SPLIT_PASSES = 2, 8
 #: Candidates of a round, and their EM passes, in which all other components stay as they are.
@@ -123,7 +127,10 @@ def split_components(
             logs = np.log(np.maximum(sums, _LEAST_WEIGHT))
             joint = (membership @ found).reshape(*share.shape, 2) + logs
             gap = joint[:, :, 1] - joint[:, :, 0]
+            before = share
             share = 1.0 / (1.0 + np.exp(np.minimum(gap, _LARGEST_EXPONENT)))
+            if np.abs(share - before).max(initial=0.0) <= SETTLED:
+                break
         log_sums = np.maximum(joint[:, :, 0], joint[:, :, 1]) + np.log1p(np.exp(-np.abs(gap)))
         tables[:, columns] = found.reshape(len(found), -1, 2)
         log_weights[columns] = logs
@@ -192,13 +199,15 @@ def candidates(samples: CellSamples, mixture: Mixture, splits: Splits, merges: M
     n_samples = len(peak)
     n_rows = len(tables)
     n_tried = len(pair)
+    before = np.full((n_samples, 3 * n_tried), np.inf)
     for number in range(PARTIAL_PASSES + 1):
         found = (samples.membership @ tables.reshape(n_rows, -1)).reshape(n_samples, n_tried, 3)
         found = np.exp(np.minimum(found + log_weights - peak[:, None, None], _LARGEST_EXPONENT))
         total = np.maximum(found.sum(axis=2) + others, _LEAST)
-        if number == PARTIAL_PASSES:
-            break
         owned = (found / total[:, :, None] * samples.sample_weight[:, None, None]).reshape(n_samples, -1)
+        if number == PARTIAL_PASSES or np.abs(owned - before).max(initial=0.0) <= SETTLED:
+            break
+        before = owned
         tables = log_tables(samples, samples.transposed @ owned).reshape(n_rows, n_tried, 3)
         weights = np.maximum(owned.sum(axis=0).reshape(n_tried, 3), _LEAST_WEIGHT)
         log_weights = np.log(weights / weights.sum(axis=1, keepdims=True) * share[:, None])
@@ -351,10 +360,12 @@ def _valleys(samples: CellSamples, fit: SmoothFit, tables: np.ndarray) -> list[t
     cells = samples.cells
     rank = fit.mixture.rank
     n_cells = cells.basis.n_cells
+    every = samples.membership
+    sparse = every.matrix if isinstance(every, PackedIndicators) else every
     found = []
     for t in range(len(cells.smooth)):
         rows = slice(t * n_cells, (t + 1) * n_cells)
-        membership = samples.membership[:, rows]
+        membership = sparse[:, rows]
         for r in range(rank):
             cut = _valley(np.exp(tables[rows, r]))
             if cut is None:

@@ -15,7 +15,7 @@ from tensorly_smp.likelihood.comparison import Candidate, distinct_candidates
 from tensorly_smp.likelihood.em import fits_of, run_em
 from tensorly_smp.likelihood.steps import CellSamples, Mixture, log_joint
 from tensorly_smp.search.coarse import MidRanks, SearchSamples, log_tables, mixture_of, seeded_posteriors
-from tensorly_smp.search.moves import candidates, merge_components, split_components
+from tensorly_smp.search.moves import SETTLED, candidates, merge_components, split_components
 
 #: Independent searches of n_init="auto".
 N_SEARCHES = 1
@@ -258,6 +258,7 @@ def _best_seeded(mid_ranks: MidRanks, samples: CellSamples, rank: int, rng: np.r
     weights = samples.sample_weight
     values = np.zeros(n_starts)
     for _ in range(SEEDED_PASSES):
+        before = values
         owned = (posterior * weights[:, None, None]).reshape(n_samples, -1)
         tables = log_tables(samples, samples.transposed @ owned)
         joint = samples.membership @ tables
@@ -270,4 +271,6 @@ def _best_seeded(mid_ranks: MidRanks, samples: CellSamples, rank: int, rng: np.r
         posterior = joint / total[:, :, None]
         penalty = float(samples.prior[0, 0]) * tables.reshape(-1, n_starts, rank).sum(axis=(0, 2))
         values = weights @ (peak + np.log(total)) + penalty
+        if (np.abs(values - before) <= SETTLED * np.abs(values)).all():
+            break
     return posterior[:, int(np.argmax(values))]

@@ -47,7 +47,10 @@ HOLDING = 1e-6, 1e5, 12
 
 @dataclass(eq=False)
 class LogSplineFit:
-    """Coefficients beta of some densities, and what belongs to them, one column per density."""
+    """Coefficients beta of some densities, and what belongs to them, one column per density.
+
+    Columns may lie one after the other in memory, as kernels write them; they are taken and put as rows.
+    """
 
     basis: SplineBasis
     data: np.ndarray  # B'nu (n_basis, n_densities)
@@ -83,13 +86,13 @@ class LogSplineFit:
 
     def take(self, columns: np.ndarray) -> LogSplineFit:
         """Some of the densities, copied."""
-        found = (array[..., columns] for array in self._found)
-        return LogSplineFit(self.basis, self.data[:, columns], self.penalty[columns], *found)
+        found = (array.T[columns].T for array in (self.data, self.penalty, *self._found))
+        return LogSplineFit(self.basis, *found)
 
     def put(self, columns: np.ndarray, part: LogSplineFit) -> None:
         """Replace some of the densities."""
         for array, values in zip(self._found, part._found, strict=True):
-            array[..., columns] = values
+            array.T[columns] = values.T
 
     def hessian(self) -> np.ndarray:
         """Bands of the negative Hessian, B'WB + rho D'D."""
@@ -175,9 +178,9 @@ def maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray, compiled: Kernels
         return _maximize(fit, n_steps, tol)
     reached = replace(
         fit,
-        coefficients=np.ascontiguousarray(coefficients.T),
+        coefficients=coefficients.T,
         third_differences=basis.differences @ coefficients.T,
-        expected=np.ascontiguousarray(expected.T),
+        expected=expected.T,
         likelihood=likelihood,
     )
     if is_left.any():

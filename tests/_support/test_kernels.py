@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import tensorly_smp as smp
 from tensorly_smp._support import kernels
+from tensorly_smp.codes.encoding import PackedIndicators, indicator_matrix
 from tensorly_smp.exceptions import CompiledKernelWarning
 from tensorly_smp.splines.basis import SHAPES, spline_basis
 from tensorly_smp.splines.log_spline import (
@@ -244,3 +245,26 @@ def test_a_kernel_that_cannot_be_compiled_is_replaced_by_plain_code(monkeypatch,
     assert [each.category for each in caught] == [CompiledKernelWarning]
     assert type(error).__name__ in str(caught[0].message)
     assert caught[0].filename == __file__
+
+
+@settings(max_examples=20)
+@given(SEEDS)
+def test_products_of_packed_indicators(seed):
+    rng = np.random.default_rng(seed)
+    sizes = tuple(rng.integers(1, 200, rng.integers(1, 6)).tolist())
+    values = np.stack([rng.integers(-1, size, 25) for size in sizes], axis=1)
+    packed = PackedIndicators(values.astype(np.int16), sizes)
+    tables = rng.standard_normal((sum(sizes), 3))
+    posterior = rng.dirichlet(np.full(3, 0.1), len(values))
+    posterior[rng.random(len(values)) < 0.5] = [0.0, 1.0, 0.0]
+    posterior[:3] = 0.0
+    dense = indicator_matrix(values, sizes).toarray()
+    for function, expected in (
+        (lambda: packed @ tables, dense @ tables),
+        (lambda: packed @ tables[:, 0], dense @ tables[:, 0]),
+        (lambda: packed.add_up(posterior), dense.T @ posterior),
+        (lambda: packed[3:7].add_up(posterior[3:7]), dense[3:7].T @ posterior[3:7]),
+    ):
+        plain, compiled = both(function)
+        np.testing.assert_allclose(plain, expected, atol=1e-12)
+        np.testing.assert_allclose(compiled, expected, atol=1e-12)
