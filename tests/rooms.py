@@ -3,6 +3,7 @@
 from dataclasses import fields
 
 import numpy as np
+from hypothesis import strategies as st
 
 from tensorly_smp._support.checks import to_numpy
 from tensorly_smp.codes.binning import Binning
@@ -43,6 +44,27 @@ def random_model(n_bins, rank, seed=0, names=None):
     weights = rng.dirichlet(np.full(rank, 5.0))
     factors = [rng.dirichlet(np.ones(size), size=rank).T for size in n_bins]
     return MixtureFactors(weights, factors, None if names is None else Binning.from_n_bins(n_bins, names))
+
+
+@st.composite
+def models_of_all_kinds(draw, sizes, most_components):
+    """Models that are degenerate in one way, in some of their variables, and those that are not."""
+    n_bins, rank = draw(sizes), draw(st.integers(1, most_components))
+    model = random_model(n_bins, rank, draw(st.integers(0, 99)))
+    weights, factors = model.weights, [a.copy() for a in model.factors]
+    kind = draw(st.sampled_from(["generic", "equal", "mean", "empty", "constant", "zeros"]))
+    if kind == "empty" and rank > 1:
+        weights = np.append(weights[1:] / weights[1:].sum(), 0.0)
+    for n in draw(st.lists(st.integers(0, len(n_bins) - 1), unique=True)):
+        if kind == "equal" and rank > 1:
+            factors[n][:, 1] = factors[n][:, 0]
+        elif kind == "mean" and rank > 2:
+            factors[n][:, 2] = (factors[n][:, 0] + factors[n][:, 1]) / 2
+        elif kind == "constant":
+            factors[n][:] = factors[n][:, :1]
+        elif kind == "zeros":
+            factors[n][:] = np.eye(n_bins[n])[:, np.arange(rank) % n_bins[n]]
+    return MixtureFactors(weights, factors)
 
 
 def arrays(model):

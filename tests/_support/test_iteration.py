@@ -92,17 +92,16 @@ def test_a_value_that_is_not_a_number_ends_the_iteration(values):
     assert (found.status, found.n_steps) == (StopReason.NONFINITE, max(len(values) - 2, 0))
 
 
-def test_a_step_that_falls_by_rounding_has_converged():
-    values = [0.0, 1.0, 1.0 - 1e-16]
-    found = iterate(0, lambda k: (None, values[k]), lambda k, _: k + 1, rule=MeanGain(0.0, 100))
-    assert (found.status, found.position) == (StopReason.CONVERGED, 1)
-
-
-def test_plain_steps_may_fall_where_that_is_allowed():
-    values = [0.0, 2.0, 1.0, 3.0, 3.0, 3.0]
-    found = iterate(0, lambda k: (None, values[k]), lambda k, _: k + 1, rule=MeanGain(0.0, 100), may_fall=True)
-    assert found.values.tolist() == values
-    assert found.status is StopReason.CONVERGED
+@pytest.mark.parametrize(
+    ("values", "may_fall", "end"),
+    [([0.0, 1.0, 1.0 - 1e-16], False, 1), ([0.0, 2.0, 1.0, 3.0, 3.0, 3.0], True, 5)],
+    ids=["by rounding", "where that is allowed"],
+)
+def test_a_step_that_falls(values, may_fall, end):
+    rule = MeanGain(0.0, 100)
+    found = iterate(0, lambda k: (None, values[k]), lambda k, _: k + 1, rule=rule, may_fall=may_fall)
+    assert (found.status, found.position) == (StopReason.CONVERGED, end)
+    assert found.values.tolist() == values[: end + 1]
 
 
 def test_a_lifted_position_goes_on():

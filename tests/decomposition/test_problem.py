@@ -23,12 +23,7 @@ from tensorly_smp.codes.binning import choose_binning
 from tensorly_smp.codes.encoding import Codes, encode_samples
 from tensorly_smp.datasets import make_smooth_mixture
 from tensorly_smp.decomposition import problem
-from tensorly_smp.decomposition.problem import (
-    BIN_NUMBERS,
-    RANDOM_EVERY,
-    SolverOptions,
-    as_problem,
-)
+from tensorly_smp.decomposition.problem import BIN_NUMBERS, RANDOM_EVERY, SolverOptions, as_problem
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.exceptions import (
     AlgebraicStartWarning,
@@ -167,8 +162,7 @@ def test_dimensions_and_names_are_variables(labelled):
     if labelled:
         data, modes = [xr.DataArray(array, dims=dims) for array, dims in zip(arrays, names, strict=True)], None
     xr.testing.assert_equal(
-        factorize(data, modes=modes).to_dataset()[["factors", "weights"]],
-        expected.to_dataset()[["factors", "weights"]],
+        factorize(data, modes=modes).to_dataset()[["factors", "weights"]], expected.to_dataset()[["factors", "weights"]]
     )
     reordered = factorize(data, modes=modes, variables=["d", "c", "b", "a"])
     assert reordered.shape == (2, 3, 5, 4)

@@ -29,12 +29,7 @@ from tensorly_smp._support.iteration import StopReason, SweepTrace
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.decomposition.problem import SolverOptions
 from tensorly_smp.decomposition.solver import N_KEPT, CoupledSimplexCP, coupled_simplex_parafac
-from tensorly_smp.exceptions import (
-    ConvergenceWarning,
-    EmptyComponentWarning,
-    InvalidInputError,
-    InvalidTypeError,
-)
+from tensorly_smp.exceptions import ConvergenceWarning, EmptyComponentWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.blocks import KLLoss
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.marginals.histograms import count_marginals

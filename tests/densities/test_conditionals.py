@@ -366,7 +366,7 @@ def test_probability_and_distribution_function_are_sums(x):
     assert DENSITY.pdf_1d(x, "x") == pytest.approx(DENSITY.pdf_1d(x, "x", "all") @ WEIGHTS, abs=1e-15)
 
 
-def test_moments():
+def test_moments_and_draws():
     for r in range(3):
         mean = sum(p * value for value, p in zip(VALUES, TABLE[:, r], strict=True))
         square = sum(p * value**2 for value, p in zip(VALUES, TABLE[:, r], strict=True))
@@ -375,6 +375,14 @@ def test_moments():
     mixed = TABLE @ WEIGHTS
     assert DENSITY.var() == pytest.approx(VALUES**2 @ mixed - (VALUES @ mixed) ** 2)
     assert DENSITY.cov().item() == pytest.approx(DENSITY.var().item())
+    X, components = DENSITY.sample(20_000, random_state=0)
+    for r in range(3):
+        shares = (X[components == r] == VALUES).mean(axis=0)
+        np.testing.assert_allclose(shares, TABLE[:, r], atol=4 / np.sqrt((components == r).sum()))
+    constant = DiscreteConditionals(np.array([7.0]), np.ones((1, 2)))
+    density = MixtureDensity(np.array([0.4, 0.6]), (constant, DiscreteConditionals(VALUES, TABLE[:, :2])), ("a", "b"))
+    assert (density.mean()[0], density.var()[0], density.quantile_1d(0.3, "a")) == (7.0, 0.0, 7.0)
+    assert density.cov()[0].tolist() == [0.0, 0.0]
 
 
 @given(st.floats(1e-9, 1 - 1e-9), st.sampled_from([0, 1, 2, None]))
@@ -385,13 +393,6 @@ def test_quantile_is_the_smallest_value_up_to_which_the_share_lies(q, component)
     assert DENSITY.cdf_1d(np.nextafter(found, -np.inf) - 1e-3, "x", component) < q
 
 
-def test_draws_are_values_as_often_as_they_are_probable():
-    X, components = DENSITY.sample(20_000, random_state=0)
-    for r in range(3):
-        shares = (X[components == r] == VALUES).mean(axis=0)
-        np.testing.assert_allclose(shares, TABLE[:, r], atol=4 / np.sqrt((components == r).sum()))
-
-
 def test_values_within_rounding_are_the_same():
     item = DiscreteConditionals(np.array([0.0, 0.1, 1.0]), np.array([[0.2], [0.3], [0.5]]))
     x = np.array([1e-17, 0.1 + 1e-17, np.float32(0.1), 1.0 - 1e-16, 0.11])
@@ -399,15 +400,6 @@ def test_values_within_rounding_are_the_same():
     np.testing.assert_allclose(item.cdf(x)[:, 0], [0.2, 0.5, 0.5, 1.0, 0.5])
     near = DiscreteConditionals(np.array([1e9, 1e9 + 1.0]), np.array([[0.4], [0.6]]))  # closer than single precision
     assert near.pdf(np.array([1e9, 1e9 + 0.5, 1e9 + 1.0]))[:, 0].tolist() == [0.4, 0.0, 0.6]
-
-
-def test_a_constant_has_no_variance():
-    constant = DiscreteConditionals(np.array([7.0]), np.ones((1, 2)))
-    density = MixtureDensity(np.array([0.4, 0.6]), (constant, DiscreteConditionals(VALUES, TABLE[:, :2])), ("a", "b"))
-    assert density.mean()[0] == 7.0
-    assert density.var()[0] == 0.0
-    assert density.cov()[0].tolist() == [0.0, 0.0]
-    assert density.quantile_1d(0.3, "a") == 7.0
 
 
 @pytest.mark.parametrize("far", FAR)

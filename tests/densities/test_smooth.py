@@ -10,11 +10,7 @@ from scipy import stats
 
 import tensorly_smp as smp
 from tensorly_smp.densities.conditionals import NO_BOUNDS
-from tensorly_smp.densities.smooth import (
-    BACKGROUND_SAMPLES,
-    BACKGROUND_SPREAD,
-    background_share,
-)
+from tensorly_smp.densities.smooth import BACKGROUND_SAMPLES, BACKGROUND_SPREAD, background_share
 from tensorly_smp.splines.basis import ArcsinhTransform, spline_basis
 
 LOW, HIGH = -2.0, 5.0

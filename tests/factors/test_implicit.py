@@ -28,13 +28,7 @@ from tensorly_smp.factors import implicit
 from tensorly_smp.factors.backend import checked_context
 from tensorly_smp.factors.blocks import ProjectedGradient
 from tensorly_smp.factors.coupled import couple_tensors
-from tensorly_smp.factors.implicit import (
-    CACHED,
-    MOST_UPDATES,
-    ImplicitLoss,
-    couple_codes,
-    draw_triples,
-)
+from tensorly_smp.factors.implicit import CACHED, MOST_UPDATES, ImplicitLoss, couple_codes, draw_triples
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import Steps
 from tensorly_smp.marginals.histograms import count_marginals

@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rooms import models_of_all_kinds
 
 from tensorly_smp.identifiability.bounds import KnownMarginals
 from tensorly_smp.identifiability.ranks import FactorSets, kruskal_rank, product_core
 from tensorly_smp.marginals.block_tensor import Partition
+
+SIZES = st.lists(st.integers(2, 4), min_size=1, max_size=4)
 
 
 def khatri_rao(factors):
@@ -22,24 +25,8 @@ def sets_of(factors, known=None, **options):
     return FactorSets([len(factor) for factor in factors], factors[0].shape[1], factors, known, **options)
 
 
-@st.composite
-def factors(draw):
-    n_bins, rank = draw(st.lists(st.integers(2, 4), min_size=1, max_size=4)), draw(st.integers(1, 6))
-    rng = np.random.default_rng(draw(st.integers(0, 99)))
-    found = [rng.dirichlet(np.ones(size), size=rank).T for size in n_bins]
-    kind = draw(st.sampled_from(["generic", "equal", "mean", "zeros"]))
-    for n in draw(st.lists(st.integers(0, len(n_bins) - 1), unique=True)):
-        if kind == "equal" and rank > 1:
-            found[n][:, 1] = found[n][:, 0]
-        elif kind == "mean" and rank > 2:
-            found[n][:, 2] = (found[n][:, 0] + found[n][:, 1]) / 2
-        elif kind == "zeros":
-            found[n] = np.eye(n_bins[n])[:, np.arange(rank) % n_bins[n]]
-    return found
-
-
 @settings(deadline=None, max_examples=60)
-@given(factors(), st.sampled_from([1e-9, 0.05, 0.3]))
+@given(models_of_all_kinds(SIZES, 6).map(lambda model: model.factors), st.sampled_from([1e-9, 0.05, 0.3]))
 def test_products_and_stacks_have_the_ranks_of_the_matrices(found, tolerance):
     everything = range(len(found))
     for are_products, matrix in ((True, khatri_rao(found)), (False, np.concatenate(found))):
@@ -53,7 +40,7 @@ def test_products_and_stacks_have_the_ranks_of_the_matrices(found, tolerance):
             assert described.condition == pytest.approx(values[0] / values[-1], rel=1e-6)
 
 
-@given(factors())
+@given(models_of_all_kinds(SIZES, 6).map(lambda model: model.factors))
 def test_cores_keep_lengths_and_angles(found):
     core, product = product_core(found), khatri_rao(found)
     unit = product / np.linalg.norm(product, axis=0)

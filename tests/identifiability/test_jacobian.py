@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import margins_of, plain_free_directions
-from rooms import random_model
+from rooms import models_of_all_kinds, random_model
 
 from tensorly_smp import check_identifiability
 from tensorly_smp.identifiability import jacobian
@@ -27,36 +27,18 @@ sizes = st.lists(st.integers(1, 4), min_size=3, max_size=5)
 @st.composite
 def problems(draw):
     """Models with every kind of degeneracy, and what is known of their distributions."""
-    n_bins, rank = draw(sizes), draw(st.integers(1, 4))
-    weights, factors = random_parameters(n_bins, rank, draw(st.integers(0, 100)))
-    kind = draw(st.sampled_from(["generic", "equal", "mean", "empty", "constant", "zeros"]))
-    variables = draw(st.lists(st.integers(0, len(n_bins) - 1), unique=True))
-    for n in variables:
-        if kind == "equal" and rank > 1:
-            factors[n][:, 1] = factors[n][:, 0]
-        elif kind == "mean" and rank > 2:
-            factors[n][:, 2] = (factors[n][:, 0] + factors[n][:, 1]) / 2
-        elif kind == "constant":
-            factors[n][:] = factors[n][:, :1]
-        elif kind == "zeros":
-            factors[n][:] = np.eye(n_bins[n])[:, np.arange(rank) % n_bins[n]]
-    if kind == "empty" and rank > 1:
-        weights = np.append(weights[1:] / weights[1:].sum(), 0.0)
-    every = list(combinations(range(len(n_bins)), 3))
-    known = draw(st.sampled_from(["triples", "some triples", "samples", "patterns"]))
+    model = draw(models_of_all_kinds(sizes, 4))
+    n_variables = model.n_variables
+    known = draw(st.sampled_from([of_triples(n_variables), of_samples(n_variables), "some triples", "patterns"]))
     if known == "some triples":
-        chosen = draw(st.lists(st.sampled_from(every), min_size=1, unique=True))
-        return weights, factors, of_triples(len(n_bins), np.array(chosen))
-    if known == "patterns":
-        observed = np.array(draw(st.lists(st.lists(st.booleans(), min_size=len(n_bins), max_size=len(n_bins)),
-                                          min_size=1, max_size=4)))  # fmt: skip
+        every = list(combinations(range(n_variables), 3))
+        known = of_triples(n_variables, np.array(draw(st.lists(st.sampled_from(every), min_size=1, unique=True))))
+    elif known == "patterns":
+        rows = st.lists(st.booleans(), min_size=n_variables, max_size=n_variables)
+        observed = np.array(draw(st.lists(rows, min_size=1, max_size=4)))
         observed[0] |= ~observed.any(axis=0)
-        return weights, factors, of_samples(len(n_bins), observed)
-    return (
-        weights,
-        factors,
-        (of_triples if known == "triples" else of_samples)(len(n_bins)),
-    )
+        known = of_samples(n_variables, observed)
+    return model.weights, model.factors, known
 
 
 @settings(deadline=None, max_examples=60)
@@ -106,12 +88,7 @@ def test_whole_samples_of_binary_items(n_variables, rank, free):
 
 
 @settings(deadline=None, max_examples=30)
-@given(
-    sizes,
-    st.integers(1, 4),
-    st.integers(0, 100),
-    st.sampled_from([of_triples, of_samples]),
-)
+@given(sizes, st.integers(1, 4), st.integers(0, 100), st.sampled_from([of_triples, of_samples]))
 def test_order_of_components_bins_and_variables_does_not_matter(n_bins, rank, seed, known):
     weights, factors = random_parameters(n_bins, rank, seed)
     rng = np.random.default_rng(seed)

@@ -61,14 +61,8 @@ def test_many_patterns_give_an_upper_bound():
         (of_triples(5, np.array([[0, 1, 2], [2, 3, 4]])), "2 of 10 triples known"),
         (of_samples(5), "whole samples known"),
         (of_samples(3, np.array([[True] * 3, [False, True, True]])), "whole samples known"),
-        (
-            of_samples(4, np.array([[1, 1, 1, 0], [0, 1, 1, 1]])),
-            "samples known in 2 patterns of 3 variables",
-        ),
-        (
-            of_samples(4, np.array([[1, 1, 1, 0], [0, 0, 1, 1]])),
-            "samples known in 2 patterns of 2 to 3 variables",
-        ),
+        (of_samples(4, np.array([[1, 1, 1, 0], [0, 1, 1, 1]])), "samples known in 2 patterns of 3 variables"),
+        (of_samples(4, np.array([[1, 1, 1, 0], [0, 0, 1, 1]])), "samples known in 2 patterns of 2 to 3 variables"),
     ],
 )
 def test_words(known, words):

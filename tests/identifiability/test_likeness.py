@@ -6,11 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rooms import nearly_equal, random_model
 
-from tensorly_smp.identifiability.likeness import (
-    alike_pairs,
-    clip_names,
-    nearly_parallel_pairs,
-)
+from tensorly_smp.identifiability.likeness import alike_pairs, clip_names, nearly_parallel_pairs
 from tensorly_smp.likelihood.comparison import affinity, separations
 
 

@@ -3,7 +3,7 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
-from rooms import random_model
+from rooms import models_of_all_kinds, random_model
 
 from tensorly_smp.decomposition.solution import factors_to_dataset, solution_to_dataset
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
@@ -193,25 +193,6 @@ def test_constants_tell_nothing(n_bins, rank, n_free, known):
 sizes = st.lists(st.integers(2, 4), min_size=3, max_size=6)
 
 
-@st.composite
-def models(draw):
-    """Generic models, and some with equal columns, equal means of columns, or an empty component."""
-    model = random_model(draw(sizes), draw(st.integers(1, 5)), draw(st.integers(0, 99)))
-    kind = draw(st.sampled_from(["generic", "equal", "mean", "empty"]))
-    if kind == "generic" or model.rank < 3:
-        return model
-    if kind == "empty":
-        weights = np.append(np.full(model.rank - 1, 1 / (model.rank - 1)), 0.0)
-        return MixtureFactors(weights, model.factors)
-    variables = draw(st.lists(st.integers(0, model.n_variables - 1), unique=True))
-    if kind == "equal":
-        return with_equal_columns(model, 0, 1, variables)
-    factors = [a.copy() for a in model.factors]
-    for n in variables:
-        factors[n][:, 2] = (factors[n][:, 0] + factors[n][:, 1]) / 2
-    return MixtureFactors(model.weights, factors)
-
-
 def shuffled(model, seed):
     rng = np.random.default_rng(seed)
     components = rng.permutation(model.rank)
@@ -220,7 +201,7 @@ def shuffled(model, seed):
     return MixtureFactors(model.weights[components], factors), order
 
 
-@given(models(), st.integers(0, 99), st.data())
+@given(models_of_all_kinds(sizes, 5), st.integers(0, 99), st.data())
 def test_no_order_changes_a_verdict(model, seed, data):
     other, order = shuffled(model, seed)
     sets = moved = None
@@ -233,7 +214,7 @@ def test_no_order_changes_a_verdict(model, seed, data):
     assert verdicts(after) == verdicts(before)
 
 
-@given(models())
+@given(models_of_all_kinds(sizes, 5))
 def test_proofs_and_free_directions_exclude_each_other(model):
     report = check_identifiability(model)
     proved = [line.key for line in report.lines if line.verdict == UNIQUE]

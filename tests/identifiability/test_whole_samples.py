@@ -12,15 +12,7 @@ from rooms import random_model
 
 import tensorly_smp as smp
 from tensorly_smp.identifiability.bounds import KnownMarginals, max_identifiable_rank
-from tensorly_smp.identifiability.criteria import (
-    GENERIC,
-    OPEN,
-    UNIQUE,
-    ReportLine,
-    Strength,
-    not_identifiable,
-    overall,
-)
+from tensorly_smp.identifiability.criteria import GENERIC, OPEN, UNIQUE, ReportLine, Strength, not_identifiable, overall
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability
 from tensorly_smp.identifiability.likeness import identifiability_issues
 
