@@ -9,7 +9,8 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -74,13 +75,9 @@ def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> None:
     """
     target = as_path(path)
     require_writable(target)
-    try:
+    with _errors_as(InvalidInputError, "The model cannot be written as netCDF"):
         content = _to_bytes(dataset)
         _from_bytes(content, "The model to be saved")
-    except (InvalidInputError, MemoryError, Warning):
-        raise
-    except Exception as error:  # xarray and SciPy have many kinds
-        raise InvalidInputError(f"The model cannot be written as netCDF: {str(error).rstrip('.')}.") from error
     write_whole(target, content)
 
 
@@ -172,13 +169,21 @@ def _from_bytes(content: bytes, source: str) -> Any:
     """The model in the content of a file."""
     if not content.startswith(b"CDF"):
         raise FileFormatError(f"{source} was not written by the method save of a model; expected a netCDF-3 file.")
-    try:
+    with _errors_as(FileFormatError, f"{source} is damaged"):
         dataset = _read(content)
-    except (Warning, MemoryError):  # warnings of a program that turns them into errors
-        raise
-    except Exception as error:  # xarray and SciPy raise many kinds for damaged files
-        raise FileFormatError(f"{source} is damaged: {type(error).__name__}, {str(error).rstrip('.')}.") from error
     return _made(dataset, source, is_signed=True)
+
+
+@contextmanager
+def _errors_as(kind: type[InvalidInputError], words: str) -> Iterator[None]:
+    """A block in which errors of others, of which xarray and SciPy raise many kinds, become errors of one kind."""
+    try:
+        yield
+    except (kind, MemoryError, Warning):  # warnings of a program that turns them into errors
+        raise
+    except Exception as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
+        raise kind(f"{words}: {type(error).__name__}, {reason}.") from error
 
 
 def _read(content: bytes) -> xr.Dataset:
@@ -214,7 +219,7 @@ def _made(dataset: xr.Dataset, source: str, is_signed: bool) -> Any:
     if version != str(FORMAT_VERSION):
         expected = f"this release reads version {FORMAT_VERSION}. Take that release, or fit anew"
         raise FileFormatError(f"{source} has format version {version}; {expected}.")
-    try:
+    with _errors_as(FileFormatError, f"{source} is damaged or was edited"):
         dataset = _plain(dataset)
         if is_signed and _digest(dataset) != dataset.attrs["sha256"]:
             raise ValueError("its content is not what was written")
@@ -223,11 +228,6 @@ def _made(dataset: xr.Dataset, source: str, is_signed: bool) -> Any:
         parameters = _decoded(json.loads(head["parameters"]))
         with np.errstate(all="raise", under="ignore"):
             return cls._from_dataset(dataset, names, parameters)
-    except (Warning, MemoryError):
-        raise
-    except Exception as error:  # whatever it is: the content has caused it
-        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
-        raise FileFormatError(f"{source} is damaged or was edited: {type(error).__name__}, {reason}.") from error
 
 
 def _plain(dataset: xr.Dataset) -> xr.Dataset:

@@ -6,8 +6,8 @@ import html
 import textwrap
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
+from decimal import Decimal
 from itertools import zip_longest
-from math import log10
 from typing import Any
 
 import numpy as np
@@ -135,11 +135,7 @@ def number_text(number: int) -> str:
     >>> number_text(256), number_text(15**1000)
     ('256', '1.23e+1176')
     """
-    if abs(number) < _WRITTEN_DIGITS:
-        return str(number)
-    exponent = int(log10(abs(number)))
-    mantissa = 10 ** (log10(abs(number)) - exponent)
-    return f"{'-' if number < 0 else ''}{mantissa:.2f}e+{exponent}"
+    return str(number) if abs(number) < _WRITTEN_DIGITS else f"{Decimal(number):.2e}"
 
 
 def text_table(header: Sequence[str], rows: Iterable[Sequence[str]], widths: Sequence[int] | None = None) -> list[str]:

@@ -331,14 +331,13 @@ class SmoothProductMixture(FittedMixture):
         self._check_parameters()
         _, variables, samples = self._encoded(X, sample_weight, 0)
         refinement = Refinement(self.refine, self.penalty, self.shape, self._decomposition(0))
+        ends = np.array(variables.support, dtype=float)  # None is NaN
+        bounds = np.where(np.isnan(ends), (-np.inf, np.inf), ends).tolist()
         found = {}
         for rank, best in walk(samples, variables, ranks, refinement).items():
             mixture = best.fit.mixture
             weights = np.exp(mixture.log_weights)
             share = background_share(weights * best.fit.total_weight)
-            bounds = [
-                (-np.inf if low is None else low, np.inf if high is None else high) for low, high in variables.support
-            ]
             conditionals = smooth_conditionals(best.fit.cells, mixture, share, bounds)
             found[rank] = best, MixtureDensity(weights / weights.sum(), conditionals, samples.binning.variables)
         return samples.binning, found

@@ -285,11 +285,7 @@ def _frame_column(column: pd.Series, name: Hashable) -> _Column:
         if len(labels) and all(isinstance(label, str) for label in labels):
             kind = ORDERED if column.dtype.ordered else CATEGORY
             return missing_codes(column.cat.codes.to_numpy()), ValueLabels(tuple(map(str, labels)), kind)
-        categories = labels.dtype
-        if pd.api.types.is_numeric_dtype(categories) and not pd.api.types.is_complex_dtype(categories):
-            column = column.astype(categories if column.notna().all() else np.float64)
-        elif pd.api.types.is_object_dtype(categories):
-            column = column.astype(object)
+        column = column.astype(object)
     if pd.api.types.is_complex_dtype(column.dtype):
         raise _is_complex(str(column.dtype), (name,))
     if pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
