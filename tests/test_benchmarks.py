@@ -60,15 +60,13 @@ def test_weighted_median_minimizes_absolute_deviations(x, data):
     assert (weights * np.abs(x - median)).sum() == pytest.approx(min(costs))
 
 
-def test_one_laplace_distribution_is_median_and_mean_deviation():
+def test_laplace_mixtures_are_fitted():
     X, _ = two_clusters(n_samples=101)
     model = peers.LaplaceMixture(1).fit(X)
     medians = np.median(X, axis=0)
     np.testing.assert_allclose(model.loc_[:, 0], medians)
     np.testing.assert_allclose(model.scale_[:, 0], np.abs(X - medians).mean(axis=0))
-
-
-def test_laplace_likelihood_never_falls_and_the_best_start_is_kept():
+    # Laplace likelihood never falls and the best start is kept.
     X, _, _ = smp.datasets.make_smooth_mixture("laplace", 300, 4, 3, random_state=0)
     model = peers.LaplaceMixture(3, n_init=1, tol=0.0, max_iter=60, random_state=0).fit(X)
     assert len(model.trace_) > 3
@@ -77,9 +75,7 @@ def test_laplace_likelihood_never_falls_and_the_best_start_is_kept():
     ends = [each.trace_[-1] for each in models]
     assert ends == sorted(ends)
     assert models[-1].score_samples(X).mean() == pytest.approx(ends[-1])
-
-
-def test_laplace_mixture_finds_the_truth():
+    # Laplace mixture finds the truth.
     X, _, truth = smp.datasets.make_smooth_mixture("laplace", 3000, 6, 3, random_state=0)
     new, labels = truth.sample(2000, random_state=1)
     model = peers.LaplaceMixture(3).fit(X)
@@ -112,16 +108,14 @@ def test_measured_masses_are_one(name):
         np.testing.assert_allclose(peers.marginal_masses(MODELS[name](X, labels), X), 1.0, atol=1e-4)
 
 
-def test_measured_masses_show_a_density_that_is_not_normalized():
+def test_measured_masses_and_kernels_are_as_they_should_be():
     class Doubled(peers.LaplaceMixture):
         def conditional_logpdf(self, x, variable):
             return super().conditional_logpdf(x, variable) + np.log(2.0)
 
     X, _ = two_clusters()
     np.testing.assert_allclose(peers.marginal_masses(Doubled(1).fit(X), X), 2.0, atol=1e-3)
-
-
-def test_kernel_mixture_without_floor_is_the_kernel_estimate():
+    # Kernel mixture without floor is the kernel estimate.
     X, labels = two_clusters()
     x = X[labels == 1, 0]
     expected = stats.gaussian_kde(x, bw_method=0.6 / x.std(ddof=1))(X[:, 0])
@@ -233,15 +227,13 @@ def test_real_data_are_usable(name):
     assert max(column.value_counts(normalize=True).iloc[0] for _, column in X.items()) < 0.5
 
 
-def test_standardized_density_is_of_the_original_units():
+def test_densities_of_real_data_are_of_the_original_units_and_of_filled_entries():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(2000, 2)) @ [[3.0, 0.0], [40.0, 100.0]] + [5.0, -900.0])
     model = real.Standardized("GMM full", X, 1, 0)
     expected = stats.multivariate_normal(X.mean(), X.cov(ddof=0)).logpdf(X)
     np.testing.assert_allclose(model.score_samples(X), expected, rtol=1e-3)  # 1e-6 is added to the variances
-
-
-def test_missing_entries_are_means_of_the_fitted_samples():
+    # Missing entries are means of the fitted samples.
     X = pd.DataFrame({"a": [1.0, 3.0, np.nan], "b": [0.0, 1.0, 5.0]})
     model = real.Standardized("GMM diag", X, 1, 0)
     assert model.score_samples(pd.DataFrame({"a": [np.nan, 2.0], "b": [1.0, 1.0]})).tolist() == pytest.approx(

@@ -197,22 +197,24 @@ def test_broken_links_are_found(tmp_path):
     assert list(broken_links(tmp_path / "page.md")) == ["none.md", "other.md#none"]
 
 
-def test_every_error_and_warning_is_on_the_page_of_troubles():
+def test_errors_warnings_and_extras_are_on_their_pages():
     headings = re.findall(r"^#+ `(\w+)`$", (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8"), re.M)
     assert sorted(headings) == sorted(tensorly_smp.exceptions.__all__)
-
-
-def test_every_extra_is_on_the_page_of_installation():
+    # Every extra is on the page of installation.
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     listed = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "installation.md").read_text(encoding="utf-8"), re.M)
     assert sorted(listed) == sorted(project["optional-dependencies"])
 
 
-def test_public_functions_have_examples_and_public_classes_docstrings():
+def test_public_names_have_docstrings_examples_and_a_place_in_the_reference(tmp_path):
     docs = {name: inspect.getdoc(PUBLIC[name]) or "" for name in FUNCTIONS}
     assert [name for name, doc in docs.items() if "Examples\n--------" not in doc or ">>> " not in doc] == []
     # vars, not getdoc: a docstring inherited from a base class describes that class.
     assert [name for name in CLASSES if not (vars(PUBLIC[name])["__doc__"] or "").strip()] == []
+    # Reference lists every public name.
+    write_api_pages(tmp_path / "api")  # refuses names in no group
+    listed = "".join(path.read_text(encoding="utf-8") for path in (tmp_path / "api").glob("*.rst"))
+    assert all(f"   {name}\n" in listed for name in tensorly_smp.__all__ if name not in ("datasets", "exceptions"))
 
 
 def test_docstrings_are_valid_numpydoc():
@@ -223,12 +225,6 @@ def test_docstrings_are_valid_numpydoc():
         found = [f"{code}: {what}" for code, what in validate(f"tensorly_smp.{name}")["errors"] if code in refused]
         faults |= {name: found} if found else {}
     assert faults == {}
-
-
-def test_reference_lists_every_public_name(tmp_path):
-    write_api_pages(tmp_path / "api")  # refuses names in no group
-    listed = "".join(path.read_text(encoding="utf-8") for path in (tmp_path / "api").glob("*.rst"))
-    assert all(f"   {name}\n" in listed for name in tensorly_smp.__all__ if name not in ("datasets", "exceptions"))
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,7 @@ def report(model, dependent):
     return smp.check_independence(model, dependent, random_state=0)
 
 
-def test_independent_samples_are_called_so(data):
+def test_independent_samples_are_called_so_and_discrete_variables_have_a_say(data):
     report = smp.check_independence(fit_quietly(data.X, 2), data.X, random_state=0)
     assert report.n_dependent == 0
     assert report.dependent == []
@@ -47,6 +47,14 @@ def test_independent_samples_are_called_so(data):
     assert (
         report.summary() == "None of 6 pairs of variables is dependent within components, as far as 1000 samples tell"
     )
+    # Discrete variables.
+    rng = np.random.default_rng(0)
+    first = (rng.random(1000) < np.where(data.labels, 0.8, 0.2)).astype(float)
+    second = np.where(rng.random(1000) < 0.4, first, rng.integers(2, size=1000))
+    X = np.column_stack([data.X, first, second])
+    model = fit_quietly(X, 2)
+    assert model.result_.discrete.values.tolist() == [0, 0, 0, 0, 1, 1]
+    assert smp.check_independence(model, X, random_state=0).dependent == [("x4", "x5")]
 
 
 def test_the_pair_that_depends_is_found(report, model, dependent):
@@ -61,7 +69,7 @@ def test_the_pair_that_depends_is_found(report, model, dependent):
     assert smp.check_independence(model, dependent, n_replicates=0).dependent == [("a", "b")]
 
 
-def test_report_in_words(report):
+def test_report_in_words_and_as_a_dataset(report, tmp_path):
     text = repr(report)
     assert text.startswith("Independence within 2 components of 4 variables, 1000 samples\n1 of 6 pairs of variables")
     assert "a, b" in text.split("\n")[5]
@@ -71,9 +79,7 @@ def test_report_in_words(report):
     html = report._repr_html_()
     assert "<table>" in html
     assert "a, b" in html
-
-
-def test_report_as_a_dataset(report, tmp_path):
+    # Report as a dataset.
     dataset = report.to_dataset()
     assert dataset.strength.dims == ("variable", "other_variable", "component")
     np.testing.assert_array_equal(
@@ -132,16 +138,6 @@ def test_of_very_many_entries_some_samples_are_used(model, dependent, monkeypatc
     report = smp.check_independence(model, dependent, n_replicates=0)
     assert report.n_samples == pytest.approx(500)
     np.testing.assert_allclose(report.tests.n_samples, 500)
-
-
-def test_discrete_variables(data):
-    rng = np.random.default_rng(0)
-    first = (rng.random(1000) < np.where(data.labels, 0.8, 0.2)).astype(float)
-    second = np.where(rng.random(1000) < 0.4, first, rng.integers(2, size=1000))
-    X = np.column_stack([data.X, first, second])
-    model = fit_quietly(X, 2)
-    assert model.result_.discrete.values.tolist() == [0, 0, 0, 0, 1, 1]
-    assert smp.check_independence(model, X, random_state=0).dependent == [("x4", "x5")]
 
 
 def test_samples_in_chunks_densities_alone_and_one_variable(model, dependent, report):

@@ -99,7 +99,7 @@ def test_bins_of_values_end_at_the_same_fit(name):
     assert factors.score_samples(X).sum() <= model.score_samples(X).sum() + 0.1  # of the largest likelihood
 
 
-def test_probabilities_of_all_cells_sum_to_one(of_items):
+def test_densities_of_values_sum_to_one_and_have_their_moments(of_items, of_mixed):
     cells = np.array(list(product([0.0, 1.0], repeat=6)))
     assert np.exp(of_items.score_samples(cells)).sum() == pytest.approx(1.0, abs=1e-12)
     inside = of_items.score_samples(cells).min()
@@ -107,6 +107,20 @@ def test_probabilities_of_all_cells_sum_to_one(of_items):
     outside = of_items.score_samples(cells)
     assert np.isfinite(outside).all()
     assert outside.max() < inside - 600
+    # Moments are those of the values.
+    X = mixed_samples()
+    assert of_mixed.density_.mean()[2] == pytest.approx(X[:, 2].mean(), abs=0.01)
+    assert of_mixed.density_.var()[2] == pytest.approx(X[:, 2].var(), rel=0.01)
+    p = items(1000)[:, 0].mean()
+    assert of_items.density_.var()[0] == pytest.approx(p * (1 - p), abs=1e-3)
+    assert of_items.density_.pdf_1d([-1.0, 0.5], "x0").tolist() == [0.0, 0.0]
+    # A mixed density integrates and sums to one.
+    x = np.linspace(-60.0, 70.0, 200_001)
+    total = 0.0
+    for value in (0.0, 1.0, 10.0):
+        of_value = of_mixed.density_.marginal(["x0", "x2"])
+        total += np.trapezoid(of_value.pdf(np.column_stack([x, np.full(len(x), value)])), x)
+    assert total == pytest.approx(1.0, abs=1e-5)
 
 
 def test_parameters_and_criteria_are_those_of_a_latent_class_model():
@@ -122,24 +136,6 @@ def test_parameters_and_criteria_are_those_of_a_latent_class_model():
     assert model.aic(X) == pytest.approx(-2 * likelihood + 2 * 68, abs=0.1)
     # Codes are names: others of the same order give the same fit.
     np.testing.assert_allclose(fit(places.astype(float), 3).bic(places.astype(float)), model.bic(X), rtol=1e-9)
-
-
-def test_moments_are_those_of_the_values(of_mixed, of_items):
-    X = mixed_samples()
-    assert of_mixed.density_.mean()[2] == pytest.approx(X[:, 2].mean(), abs=0.01)
-    assert of_mixed.density_.var()[2] == pytest.approx(X[:, 2].var(), rel=0.01)
-    p = items(1000)[:, 0].mean()
-    assert of_items.density_.var()[0] == pytest.approx(p * (1 - p), abs=1e-3)
-    assert of_items.density_.pdf_1d([-1.0, 0.5], "x0").tolist() == [0.0, 0.0]
-
-
-def test_a_mixed_density_integrates_and_sums_to_one(of_mixed):
-    x = np.linspace(-60.0, 70.0, 200_001)
-    total = 0.0
-    for value in (0.0, 1.0, 10.0):
-        of_value = of_mixed.density_.marginal(["x0", "x2"])
-        total += np.trapezoid(of_value.pdf(np.column_stack([x, np.full(len(x), value)])), x)
-    assert total == pytest.approx(1.0, abs=1e-5)
 
 
 def test_standard_error_of_an_item_is_at_least_that_with_known_labels():
@@ -169,7 +165,7 @@ def test_the_list_is_that_of_all_samples():
     assert Variables.of(data.subsample, distinct_values=data.distinct_values).values == {}
 
 
-def test_rounding_noise_changes_no_score():
+def test_rounding_noise_and_equal_rows():
     rng = np.random.default_rng(0)
     clean = rng.integers(0, 4, (300, 4)) / 10
     terms = 1e3 * rng.random(clean.shape)
@@ -179,9 +175,7 @@ def test_rounding_noise_changes_no_score():
     expected = fit(clean, 2).score(clean)
     assert model.score(noisy) == pytest.approx(expected, abs=1e-3)
     assert model.score(clean) == pytest.approx(expected, abs=1e-3)
-
-
-def test_equal_rows_are_constants():
+    # Equal rows are constants.
     row = np.array([[1.0, 2.0, 3.0]])
     for X, counts in ((np.repeat(row, 50, axis=0), None), (row, [50])):
         with pytest.warns(smp.exceptions.ConstantVariableWarning, match="'x0', 'x1', 'x2' take a single value"):

@@ -168,7 +168,7 @@ def test_a_permutation_is_found_and_undone(seed, order):
     assert factor_error(shuffled, true) < EXACT
 
 
-def test_weights_count():
+def test_weights_count_and_components_may_be_left_over():
     matrix = np.eye(2)
     a = MixtureFactors(np.array([0.4, 0.6]), (matrix,) * 3)
     b = MixtureFactors(np.array([0.3, 0.7]), (matrix,) * 3)
@@ -178,9 +178,7 @@ def test_weights_count():
     a = MixtureFactors(np.array([0.3, 0.7]), (matrix,) * 3)
     b = MixtureFactors(np.array([0.7, 0.3]), (matrix,) * 3)
     np.testing.assert_array_equal(match_components(a, b), [1, 0])
-
-
-def test_fewer_estimated_components_leave_true_ones_alone():
+    # Fewer estimated components leave true ones alone.
     true = MixtureFactors(np.full(4, 0.25), random_factors(np.random.default_rng(0), 4).factors)
     estimated = reorder(true, [3, 1])
     np.testing.assert_array_equal(match_components(estimated, true), [-1, 1, -1, 0])

@@ -108,7 +108,7 @@ def cosine(a, b):
     return (a * b).sum(axis=0) / np.sqrt((a**2).sum(axis=0) * (b**2).sum(axis=0))
 
 
-def test_factor_match_score(solutions):
+def test_scores_of_tensorly_viz(solutions):
     tools = pytest.importorskip("tlviz.factor_tools")
     one, other = (solution.factors.sort() for solution in solutions)
     bare = tools.factor_match_score(one.to_cp_tensor(), other.to_cp_tensor(), consider_weights=False)
@@ -121,9 +121,7 @@ def test_factor_match_score(solutions):
     )
     assert score == pytest.approx(1.0)
     assert list(order) == [1, 0]
-
-
-def test_degeneracy_score(solutions):
+    # Degeneracy score.
     tools = pytest.importorskip("tlviz.factor_tools")
     factors = solutions[0].factors
     expected = np.prod([cosine(a[:, 0], a[:, 1]) for a in factors.factors])

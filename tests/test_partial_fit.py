@@ -74,7 +74,7 @@ def test_values_of_discrete_variables_are_those_of_the_bins():
     assert same_counts(streamed.marginals_, smp.count_marginals(smp.encode_samples(X, listed)))
 
 
-def test_fit_ends_a_stream():
+def test_fit_ends_a_stream_and_small_chunks_count():
     X = samples(600)
     one = model(binning=BINNING).partial_fit(X)
     assert not hasattr(one, "labels_")
@@ -84,6 +84,13 @@ def test_fit_ends_a_stream():
     one.partial_fit(X[:300])
     assert one.marginals_.n_samples <= 300
     assert not hasattr(one, "labels_")
+    # Chunk that is too small for a fit counts all the same.
+    X = samples(300)
+    streamed = model(binning=BINNING)
+    with pytest.raises(InvalidInputError, match="components with 1 samples"):
+        streamed.partial_fit(np.nan_to_num(X[:1]))
+    streamed.partial_fit(X[1:])
+    assert streamed.marginals_.n_samples == smp.count_marginals(smp.encode_samples(X[1:], BINNING)).n_samples + 1
 
 
 def test_what_cannot_be_streamed_is_refused():
@@ -99,12 +106,3 @@ def test_what_cannot_be_streamed_is_refused():
         model(binning="quantile", density="sinc").partial_fit(X)
     with pytest.raises(InvalidInputError, match="three"):
         model().partial_fit(X[:, :2])
-
-
-def test_chunk_that_is_too_small_for_a_fit_counts_all_the_same():
-    X = samples(300)
-    streamed = model(binning=BINNING)
-    with pytest.raises(InvalidInputError, match="components with 1 samples"):
-        streamed.partial_fit(np.nan_to_num(X[:1]))
-    streamed.partial_fit(X[1:])
-    assert streamed.marginals_.n_samples == smp.count_marginals(smp.encode_samples(X[1:], BINNING)).n_samples + 1

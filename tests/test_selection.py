@@ -140,7 +140,7 @@ def test_right_number_on_easy_data(case, rank, missing):
     assert number_of_least(table.bic) == number_of_least(table.icl) == rank
 
 
-def test_one_component():
+def test_one_component_and_one_cluster():
     independent = np.random.default_rng(0).gamma(3.0, size=(400, 4))
     table = select(independent, [1, 2, 3])
     assert (table.attrs["best"], table.attrs["n_above_noise"]) == (1, 1)
@@ -148,9 +148,7 @@ def test_one_component():
     assert alone.attrs["best"] == 1
     assert float(alone.entropy.item()) == 0.0
     assert float(alone.bic.item()) == float(table.bic.sel(n_components=1))
-
-
-def test_overlapping_components_are_one_cluster():
+    # Overlapping components are one cluster.
     rng = np.random.default_rng(0)
     # Two components whose means differ by less than a standard deviation in each of five variables.
     overlapping = rng.normal(size=(1500, 5)) + 0.45 * rng.choice([-1.0, 1.0], size=(1500, 1))
@@ -347,19 +345,15 @@ def test_neither_the_order_of_the_candidates_nor_the_container_matters(table):
         xr.testing.assert_equal(select(data, [2], **arguments).bic, table.bic.sel(n_components=[2]))
 
 
-def test_result_does_not_depend_on_n_jobs(heldout):
-    table = select(criterion="cv", n_folds=2, n_jobs=2)
-    for name in ("criterion", "heldout_log_likelihood", "icl", "failure", "warnings"):
-        xr.testing.assert_identical(table[name], heldout[name])
-
-
-def test_seed_is_reported():
+def test_seed_is_reported_and_jobs_change_nothing(heldout):
     table = select(candidates=[2], random_state=np.random.RandomState(3))
     again = select(candidates=[2], random_state=table.attrs["random_state"])
     xr.testing.assert_identical(timeless(again), timeless(table))
-
-
-def test_fits_travel_between_processes():
+    # Result does not depend on n jobs.
+    table = select(criterion="cv", n_folds=2, n_jobs=2)
+    for name in ("criterion", "heldout_log_likelihood", "icl", "failure", "warnings"):
+        xr.testing.assert_identical(table[name], heldout[name])
+    # Fits travel between processes.
     fit = CandidateFit(2, error=InvalidInputError("what"), caught=[(ConvergenceWarning, "why")])
     again = pickle.loads(pickle.dumps(fit))
     assert (again.failure, again.caught) == ("InvalidInputError: what", [(ConvergenceWarning, "why")])
@@ -416,12 +410,6 @@ def test_failed_fits_warnings_and_interrupts_are_told():
     assert set(ranks) == {3}  # the first fit
 
 
-def test_if_all_fail_the_error_is_raised(monkeypatch):
-    fail_at(monkeypatch, lambda *_: True, MemoryError("all of it"))
-    with pytest.raises(MemoryError, match="all of it"):
-        select(criterion="cv")
-
-
 def test_warnings_name_the_numbers_they_concern(monkeypatch):
     fit = smp.SmoothProductMixture._fit
 
@@ -437,7 +425,7 @@ def test_warnings_name_the_numbers_they_concern(monkeypatch):
     assert len(given_warnings) == 1
 
 
-def test_lost_singular_values_do_not_cost_the_fits(monkeypatch, table):
+def test_lost_singular_values_do_not_cost_the_fits_but_an_error_of_all_does(monkeypatch, table):
     def fail(*_):
         raise np.linalg.LinAlgError("SVD did not converge")
 
@@ -446,6 +434,10 @@ def test_lost_singular_values_do_not_cost_the_fits(monkeypatch, table):
     assert lost.bic.item() == table.bic.sel(n_components=2).item()
     assert np.isnan(lost.singular_values).all()
     assert lost.attrs["n_above_noise"] == 0
+    # If all fail the error is raised.
+    fail_at(monkeypatch, lambda *_: True, MemoryError("all of it"))
+    with pytest.raises(MemoryError, match="all of it"):
+        select(criterion="cv")
 
 
 # ---- hostile input ----

@@ -91,13 +91,11 @@ def test_code_of_pages_fits_into_their_column():
     assert wide == []
 
 
-def test_words_that_are_searched_for_are_on_a_page():
+def test_pages_have_words_that_are_searched_for_and_tables_that_scroll():
     texts = [path.read_text(encoding="utf-8").lower() for path in (ROOT / "docs").glob("*.md")]
     for words in ("stack time station", "polca loglik", "kruskal criterion", "support rain", "missing header"):
         assert any(all(word in text for word in words.split()) for text in texts), words
-
-
-def test_wide_tables_scroll_on_a_phone():
+    # Wide tables scroll on a phone.
     style = (ROOT / "docs" / "_static" / "custom.css").read_text(encoding="utf-8")
     assert re.search(r"\.pst-scrollable-table-container \{[^}]*overflow-x: auto", style)
     assert re.search(r"table td code[^{]*\{[^}]*overflow-wrap: anywhere", style)

@@ -255,7 +255,7 @@ def test_one_gaussian_component_has_the_likelihood_of_a_gaussian():
     assert model.score(X) == pytest.approx(gaussian, abs=0.01)
 
 
-def test_data_choose_the_shape(model):
+def test_data_choose_the_shape_and_the_sources(model):
     """Free densities for sources of two peaks; one peak each for groups that a source of two peaks would join."""
     assert model.mixture_.shape is None
     rng = np.random.default_rng(0)
@@ -264,20 +264,22 @@ def test_data_choose_the_shape(model):
     chosen = fit(X @ MIXING)
     assert chosen.mixture_.shape == "log-concave"
     assert smp.metrics.clustering_accuracy(groups, chosen.labels_) > 0.97
-
-
-def test_one_component_is_independent_component_analysis():
+    # One component is independent component analysis.
     rng = np.random.default_rng(0)
     sources = np.stack([rng.uniform(-1, 1, 1500), rng.exponential(1.0, 1500), rng.laplace(0, 1, 1500)], axis=1)
     model = fit(sources @ MIXING[:3, :3].T, 1)
     assert amari(model.unmixing_.values @ MIXING[:3, :3]) < 0.05
 
 
-def test_not_converged_is_said(frame):
+def test_searches_that_have_not_converged_and_dependence_that_bends_are_said(frame):
     with pytest.warns(ConvergenceWarning, match=r"stopped after 1 pass\(es\)"):
         model = smp.UnmixedProductMixture(2, max_iter=1, random_state=0).fit(frame.iloc[:200])
     assert not model.converged_
     assert model.n_iter_ >= 1
+    # Dependence that is not linear is said.
+    with pytest.warns(DependenceWarning, match="Sources are strongly dependent") as caught:
+        smp.UnmixedProductMixture(1, random_state=0).fit(circle())
+    assert not any("UnmixedProductMixture" in each.message.advice for each in caught)
 
 
 def test_record_of_the_search_and_of_no_map(model, product_model, independent):
@@ -340,12 +342,6 @@ def test_twenty_thousand_rows_are_enough_for_the_map(data):
     model = fit(X, max_iter=5, tol=1e-2)
     assert amari(model.unmixing_.values @ MIXING) < 0.02
     assert len(model.labels_) == 25_000
-
-
-def test_dependence_that_is_not_linear_is_said():
-    with pytest.warns(DependenceWarning, match="Sources are strongly dependent") as caught:
-        smp.UnmixedProductMixture(1, random_state=0).fit(circle())
-    assert not any("UnmixedProductMixture" in each.message.advice for each in caught)
 
 
 def test_variables_that_others_determine_come_back(frame):

@@ -178,15 +178,13 @@ def test_check_sizes(capsys, sizes, status, verdict):
     assert f"Verdict: {verdict}\n" in out
 
 
-def test_check_how_many_components_there_may_be(capsys):
+def test_check_a_number_of_components_and_a_file(capsys, fitted):
     status, out, _ = run(capsys, "check", "--variables", 10, "--bins", 15)
     assert status == 0
     numbers = [line.split()[0] for line in out.splitlines()[1:]]
     assert numbers[:3] == [str(smp.max_identifiable_rank(10, 15, name)) for name in ("gevd", "kruskal", "generic")]
     assert float(numbers[3]) == pytest.approx(smp.max_identifiable_rank(10, 15, "joint"), rel=0.01)
-
-
-def test_check_a_file(capsys, fitted):
+    # Check a file.
     fitted.save("fit.nc")
     status, out, err = run(capsys, "check", "fit.nc")
     report = fitted.identifiability_
@@ -449,15 +447,13 @@ def test_keyboard_interrupt(capsys, monkeypatch):
     assert run(capsys, "fit", "data.csv", *FIT) == (130, "", "interrupted\n")
 
 
-def test_help_and_version(capsys):
+def test_help_version_and_the_module_as_a_process(capsys, folder):
     for command in ([], ["fit"], ["check"], ["predict"], ["impute"], ["independence"], ["components"], ["compare"]):
         status, out, _ = run(capsys, *command, "--help")
         assert status == 0
         assert out.startswith("usage: tensorly-smp")
     assert run(capsys, "--version")[:2] == (0, f"tensorly-smp {smp.__version__}\n")
-
-
-def test_as_a_process(folder):
+    # As a process.
     command = [sys.executable, "-m", "tensorly_smp", "check", "--bins", "5", "6", "7", "--components", "2"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")

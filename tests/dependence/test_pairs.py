@@ -34,11 +34,17 @@ def random_problem(seed, n_samples=60, n_variables=4, rank=2):
     return values, rng.dirichlet(np.ones(rank), n_samples), rng.integers(0, 3, n_samples).astype(float)
 
 
-def test_polynomials_are_orthonormal():
+def test_polynomials_are_orthonormal_and_as_many_as_values_allow():
     u = (np.arange(100_000) + 0.5) / 100_000
     functions = legendre(u, 4)
     np.testing.assert_allclose(functions.T @ functions / len(u), np.eye(4), atol=1e-6)
     np.testing.assert_allclose(functions.mean(axis=0), 0.0, atol=1e-6)
+    # A variable of two values has one function.
+    rng = np.random.default_rng(0)
+    values = rng.integers(2, size=(200, 1)).astype(float)
+    (each,) = rank_functions(values, np.ones((200, 1)), np.ones(200), 3)
+    assert np.abs(each[:, 0, 0]).min() > 0
+    assert not each[:, 0, 1:].any()
 
 
 @given(SEEDS)
@@ -66,14 +72,6 @@ def test_functions_are_orthonormal_in_every_component(seed):
             kept = np.diag(gram) > 0
             np.testing.assert_allclose(gram[np.ix_(kept, kept)], np.eye(kept.sum()), atol=1e-8)
             np.testing.assert_allclose(share @ each[:, r] / share.sum(), 0.0, atol=1e-8)
-
-
-def test_a_variable_of_two_values_has_one_function():
-    rng = np.random.default_rng(0)
-    values = rng.integers(2, size=(200, 1)).astype(float)
-    (each,) = rank_functions(values, np.ones((200, 1)), np.ones(200), 3)
-    assert np.abs(each[:, 0, 0]).min() > 0
-    assert not each[:, 0, 1:].any()
 
 
 @given(SEEDS)
@@ -158,7 +156,7 @@ def test_dependence_is_seen(shape):
     assert tests.strength[0, 0] > 0.25
 
 
-def test_small_components_are_not_tested():
+def test_neither_small_components_nor_constants_are_tested():
     values = np.random.default_rng(0).standard_normal((100, 2))
     posterior = np.tile([0.9, 0.1], (100, 1))
     tests = judge_pairs(PairScores.of(values, posterior, np.ones(100)))
@@ -166,9 +164,7 @@ def test_small_components_are_not_tested():
     assert tests.p_component[0, 1] == 1.0
     none = judge_pairs(PairScores.of(values[:20], posterior[:20], np.ones(20)))
     assert none.p_value.tolist() == [1.0]
-
-
-def test_constant_variables_depend_on_nothing():
+    # Constant variables depend on nothing.
     values = np.random.default_rng(0).standard_normal((100, 2))
     values[:, 1] = 3.0
     tests = judge_pairs(PairScores.of(values, np.ones((100, 1)), np.ones(100)))

@@ -127,7 +127,7 @@ def test_better_than_the_coupled_cpd(refine):
     assert fit(data.X, 3, refine=refine).score(new) > before
 
 
-def test_likelihood_trace_is_kept(plain):
+def test_trace_of_the_likelihood_and_factors_are_those_of_the_fit(plain):
     smooth = plain.result_
     for number in np.unique(smooth["round"]):
         trace = smooth.log_likelihood.values[smooth["round"].values == number]
@@ -136,9 +136,7 @@ def test_likelihood_trace_is_kept(plain):
     binned = estimator(refine="em").fit(X).result_
     assert (np.diff(binned.log_likelihood) >= 0).all()
     assert binned.sizes["em_pass"] == binned.attrs["n_passes"] + 1
-
-
-def test_factors_are_those_of_the_density(plain):
+    # Factors are those of the density.
     for n, name in enumerate(plain.binning_.variables):
         inner = plain.binning_.edges[n][1:-1]
         expected = np.diff(plain.density_.cdf_1d(inner, name, "all"), axis=0, prepend=0.0, append=1.0)

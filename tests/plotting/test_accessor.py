@@ -12,23 +12,19 @@ import tensorly_smp as smp
 from tensorly_smp.exceptions import MissingDependencyError
 
 
-def test_every_picture_of_a_model_is_a_method(model):
+def test_every_picture_of_a_model_is_a_method_with_its_arguments(model):
     functions = {name.removeprefix("plot_") for name in smp.plotting.__all__}
     methods = {name for name, _ in inspect.getmembers(type(model.plot), inspect.isfunction) if name[0] != "_"}
     assert methods == functions - {"selection", "unmixing"}  # of a table, and of an unmixed model
     assert all(name in repr(model.plot) for name in methods)
-
-
-def test_arguments_are_those_of_the_functions(model):
+    # Arguments are those of the functions.
     assert inspect.signature(model.plot) == inspect.signature(model.plot.conditionals)
     assert [ax.get_xlabel() for ax in model.plot(variables=["x1", "x2"])] == ["x1", "x2"]
     for name in ("conditionals", "factors", "loss", "pairs"):
         method = list(inspect.signature(getattr(model.plot, name)).parameters.values())
         function = list(inspect.signature(getattr(smp.plotting, f"plot_{name}")).parameters.values())
         assert [(p.name, p.default) for p in method] == [(p.name, p.default) for p in function[1:]]
-
-
-def test_not_before_the_fit():
+    # Not before the fit.
     with pytest.raises(NotFittedError):
         _ = smp.SmoothProductMixture().plot
 

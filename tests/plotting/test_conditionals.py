@@ -156,12 +156,19 @@ def test_small_components_far_away_keep_both_sides_of_their_peak():
         assert below < 0.05 < 0.95 < above
 
 
-def test_panels_end_at_bounds():
+def test_panels_end_at_bounds_and_below_towers():
     X = np.random.default_rng(0).gamma(1.0, size=(500, 3)) * [1.0, 1.0, -1.0]
     model = fit_quietly(X, 1, support={"x0": (0, None), "x2": (None, 0)})
     spans = [span(read_subject(model), n) for n in range(3)]
     assert spans[0][0] == spans[2][1] == 0.0
     assert spans[1][0] < 0.0
+    # A towering component leaves the panel.
+    binning = smp.Binning((np.linspace(0.0, 100.0, 101),) * 3)
+    wide, narrow = np.full(100, 0.01), np.eye(100)[50]
+    factor = np.stack([wide, narrow], axis=1)
+    subject = smp.MixtureFactors(np.array([0.5, 0.5]), (factor,) * 3, binning)
+    ax = plot_conditionals(smp.reconstruct_density(subject, method="histogram"))[0]
+    assert ax.get_ylim()[1] < 0.1 < lines(ax)["component 1"].get_ydata().max()
 
 
 @pytest.fixture(scope="module")
@@ -225,22 +232,6 @@ def test_only_narrow_components_far_from_all_others_are_cut():
         assert (note == "5% of the values lie outside") == is_cut
 
 
-def test_levels_far_away_are_cut():
-    levels = levels_with([-999.0, -500.0, 0.0, 1.0, 2.0], [0.05, 0.0, 0.4, 0.3, 0.25])
-    assert levels.centers.tolist() == [0.0, 1.0, 2.0]
-    assert levels.edges[[0, -1]].tolist() == [-0.5, 2.5]  # not midway to what is left out
-    assert levels_with(range(4), [0.97, 0.01, 0.01, 0.01]).centers.tolist() == [0.0, 1.0, 2.0, 3.0]
-
-
-def test_a_towering_component_leaves_the_panel():
-    binning = smp.Binning((np.linspace(0.0, 100.0, 101),) * 3)
-    wide, narrow = np.full(100, 0.01), np.eye(100)[50]
-    factor = np.stack([wide, narrow], axis=1)
-    subject = smp.MixtureFactors(np.array([0.5, 0.5]), (factor,) * 3, binning)
-    ax = plot_conditionals(smp.reconstruct_density(subject, method="histogram"))[0]
-    assert ax.get_ylim()[1] < 0.1 < lines(ax)["component 1"].get_ydata().max()
-
-
 def test_bars_of_rounded_data_are_whole_steps_wide():
     rounded = np.repeat(np.arange(60.0), 20)
     edges = data_edges(rounded, VariableAxis((-0.5, 59.5)))
@@ -257,11 +248,16 @@ def levels_with(values, probabilities, samples=None):
     return levels_of(read_subject(smp.MixtureDensity([1.0], (item,), ("x",))), 0, samples)
 
 
-def test_levels_are_values_that_are_probable_or_have_data():
+def test_levels_are_values_that_are_probable_or_near():
     one = levels_with([0.0, 1.0, 2.0], [0.0, 1.0, 0.0])
     assert (one.centers.tolist(), one.edges.tolist()) == ([1.0], [0.5, 1.5])
     some = levels_with([0.0, 1.0, 3.0], [0.5, 0.0, 0.5], np.array([[0.0], [1.0], [np.nan]]))
     assert (some.centers.tolist(), some.edges.tolist()) == ([0.0, 1.0, 3.0], [-0.5, 0.5, 2.0, 4.0])
+    # Levels far away are cut.
+    levels = levels_with([-999.0, -500.0, 0.0, 1.0, 2.0], [0.05, 0.0, 0.4, 0.3, 0.25])
+    assert levels.centers.tolist() == [0.0, 1.0, 2.0]
+    assert levels.edges[[0, -1]].tolist() == [-0.5, 2.5]  # not midway to what is left out
+    assert levels_with(range(4), [0.97, 0.01, 0.01, 0.01]).centers.tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
 def test_bad_input(model, data):

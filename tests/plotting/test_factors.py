@@ -36,13 +36,19 @@ def test_no_edges_are_needed():
     assert axes[0].get_subplotspec().get_gridspec().get_geometry() == (3, 4)
 
 
-def test_pages_of_thirty():
+def test_pages_of_thirty_and_what_has_no_factors(model):
     rng = np.random.default_rng(0)
     many = smp.MixtureFactors(np.array([0.5, 0.5]), tuple(rng.dirichlet(np.ones(3), 2).T for _ in range(70)))
     (image,) = plot_factors(many, page=2)[0].get_images()
     np.testing.assert_array_equal(image.get_array(), np.stack([factor[:, 0] for factor in many.factors[60:]]))
     with pytest.raises(InvalidInputError, match="page is 3"):
         plot_factors(many, page=3)
+    # Bad input.
+    with pytest.raises(InvalidInputError, match="MixtureDensity has no factors"):
+        plot_factors(model.density_)
+    _, axes = plt.subplots(1, 2)
+    with pytest.raises(InvalidInputError, match="axes are 2; expected at least 3"):
+        plot_factors(model, axes=axes)
 
 
 def test_long_names_do_not_overlap(factors):
@@ -52,11 +58,3 @@ def test_long_names_do_not_overlap(factors):
     assert axes[0].get_tightbbox().x0 >= 0
     for row, factor in zip(axes[1].get_images()[0].get_array(), factors.factors, strict=True):
         np.testing.assert_array_equal(row.compressed(), factor[:, 1])  # shorter rows are empty at their end
-
-
-def test_bad_input(model):
-    with pytest.raises(InvalidInputError, match="MixtureDensity has no factors"):
-        plot_factors(model.density_)
-    _, axes = plt.subplots(1, 2)
-    with pytest.raises(InvalidInputError, match="axes are 2; expected at least 3"):
-        plot_factors(model, axes=axes)

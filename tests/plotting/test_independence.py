@@ -29,7 +29,7 @@ def unmixed(X):
     return smp.UnmixedProductMixture(2, random_state=0).fit(X)
 
 
-def test_numbers_of_the_report(report):
+def test_numbers_of_the_report_and_what_is_no_report(report):
     ax = plot_independence(report)
     shown = ax.images[0].get_array()
     dataset = report.to_dataset()
@@ -40,6 +40,13 @@ def test_numbers_of_the_report(report):
     assert len(ax.patches) == 2 * report.n_dependent
     assert len(ax.texts) == 12
     assert ax.get_title().startswith(f"{report.n_dependent} of 6 pairs of variables")
+    # Other objects are refused.
+    with pytest.raises(InvalidTypeError, match="dataset is int"):
+        plot_independence(3)
+    with pytest.raises(InvalidInputError, match="lacks"):
+        plot_independence(report.to_dataset().drop_vars("strength"))
+    with pytest.raises(InvalidTypeError, match="expected a fitted UnmixedProductMixture"):
+        plot_unmixing(3)
 
 
 def test_pairs_that_are_not_dependent_are_pale(report):
@@ -51,15 +58,6 @@ def test_pairs_that_are_not_dependent_are_pale(report):
     is_dependent = dataset.is_dependent.values > 0
     assert (opacity[is_dependent] == 1.0).all()
     assert (opacity[~is_dependent] < 0.5).all()
-
-
-def test_other_objects_are_refused(report):
-    with pytest.raises(InvalidTypeError, match="dataset is int"):
-        plot_independence(3)
-    with pytest.raises(InvalidInputError, match="lacks"):
-        plot_independence(report.to_dataset().drop_vars("strength"))
-    with pytest.raises(InvalidTypeError, match="expected a fitted UnmixedProductMixture"):
-        plot_unmixing(3)
 
 
 def test_map(unmixed):

@@ -52,16 +52,14 @@ def test_new_panels_do_not_overlap(n_panels):
     assert not overlap([ax.get_tightbbox() for ax in places])
 
 
-def test_given_axes_are_used_and_the_rest_switched_off():
+def test_given_axes_are_used_unless_they_are_none():
     _, axes = plt.subplots(2, 2)
     places = style.panels(axes, 3)
     assert places.tolist() == axes.ravel()[:3].tolist()
     assert [ax.axison for ax in axes.ravel()] == [True, True, True, False]
     assert style.panels(axes[0, 0], 1).tolist() == [axes[0, 0]]
     assert style.panels(axes.ravel().tolist(), 1).tolist() == [axes[0, 0]]
-
-
-def test_axes_that_are_none():
+    # Axes that are none.
     _, ax = plt.subplots()
     with pytest.raises(InvalidInputError, match="axes are 1; expected at least 2"):
         style.panels(ax, 2)

@@ -159,11 +159,16 @@ def test_points_and_given_values_may_be_labels(model):
         density.pdf_1d(["maybe"], "a")
 
 
-def test_the_most_probable_label_is_imputed(model):
+def test_the_most_probable_label_is_imputed_and_files_keep_labels(model, tmp_path):
     frame = words()[CODES["e"].isna()]
     shares = model.predict_proba(frame).to_numpy() @ model.density_.pdf_1d(SIZES, "e", "all").T
     assert model.impute(frame)["e"].tolist() == [SIZES[k] for k in shares.argmax(axis=1)]
     assert len(set(model.impute(frame, "draw", 0)["e"])) > 1
+    # Files keep the labels.
+    model.save(tmp_path / "model.nc")
+    loaded = smp.load(tmp_path / "model.nc")
+    pd.testing.assert_frame_equal(loaded.sample(20, 0)[0], model.sample(20, 0)[0])
+    pd.testing.assert_frame_equal(loaded.impute(words()), model.impute(words()))
 
 
 @pytest.mark.parametrize(
@@ -203,13 +208,6 @@ def test_categories_of_digits_and_functions_without_labels(by_codes):
     for refuses in (smp.choose_binning, smp.SmoothProductMixture(2, refine=None).partial_fit):
         with pytest.raises(InvalidTypeError, match="'a' hold category; the first is '"):
             refuses(frame)
-
-
-def test_files_keep_the_labels(model, tmp_path):
-    model.save(tmp_path / "model.nc")
-    loaded = smp.load(tmp_path / "model.nc")
-    pd.testing.assert_frame_equal(loaded.sample(20, 0)[0], model.sample(20, 0)[0])
-    pd.testing.assert_frame_equal(loaded.impute(words()), model.impute(words()))
 
 
 @pytest.mark.parametrize(

@@ -179,12 +179,21 @@ def test_drawn_samples_have_the_patterns_of_the_rows(models, weights):
         assert set(map(tuple, np.isnan(drawn))) <= {tuple(missing[0]), tuple(missing[2])}
 
 
-def test_missing_entries_stay_missing():
+def test_missing_and_rounded_values_stay_so():
     holes = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
     model = fit(holes)
     for method in ("rows", "parametric"):
         found = model.bootstrap(holes, 5, method=method, random_state=0)
         np.testing.assert_allclose(found.weights.mean("replicate"), model.weights_, atol=0.05)
+    # Rounded values are spread as in the fit.
+    rounded = X.round(0)
+    model = fit(rounded, discrete=[])
+    refit = model._refit(rounded)
+    samples = refit.assign_to_grid(rounded)
+    assert samples.cells.resolution.any()
+    posterior = refit.posterior(samples)
+    mixture, _, _ = refit.again(samples, rounded, posterior, refit.flattest(samples, posterior), None)
+    np.testing.assert_allclose(np.exp(mixture.log_weights), model.weights_, atol=1e-3)
 
 
 def test_of_discrete_variables_there_are_points_at_the_values():
@@ -201,17 +210,6 @@ def test_of_discrete_variables_there_are_points_at_the_values():
         warnings.simplefilter("ignore", ConstantVariableWarning)
         model = fit(constant, refine=None, density="histogram")
     assert model.bootstrap(constant, 2, random_state=0).sizes["replicate"] == 2
-
-
-def test_rounded_values_are_spread_as_in_the_fit():
-    rounded = X.round(0)
-    model = fit(rounded, discrete=[])
-    refit = model._refit(rounded)
-    samples = refit.assign_to_grid(rounded)
-    assert samples.cells.resolution.any()
-    posterior = refit.posterior(samples)
-    mixture, _, _ = refit.again(samples, rounded, posterior, refit.flattest(samples, posterior), None)
-    np.testing.assert_allclose(np.exp(mixture.log_weights), model.weights_, atol=1e-3)
 
 
 def test_weights_are_numbers_of_samples():
