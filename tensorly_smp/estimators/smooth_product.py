@@ -24,7 +24,7 @@ from tensorly_smp._support.checks import (
 )
 from tensorly_smp._support.iteration import checked_verbose, dask_progress, logger
 from tensorly_smp._support.parallel import is_chunked
-from tensorly_smp._support.representations import listed, number_range, shown
+from tensorly_smp._support.representations import listed, shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.decomposition.solution import solution_to_dataset
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
@@ -359,8 +359,8 @@ class SmoothProductMixture(FittedMixture):
         with dask_progress(verbose if is_chunked(X) else 0, "encoding samples"):
             samples = data.encode(binning)
         logger.info(
-            "Samples: %d, of %d variables in %s bins; %.3g %% of the entries missing",
-            *(data.n_samples, binning.n_variables, number_range(binning.n_bins)),
+            "Samples: %d, of %d variables in %d to %d bins; %.3g %% of the entries missing",
+            *(data.n_samples, binning.n_variables, min(binning.n_bins), max(binning.n_bins)),
             100.0 * np.isnan(data.subsample.values).mean(),
         )
         return data, variables, samples

@@ -309,7 +309,7 @@ def test_messages_of_the_stages(caplog):
     with caplog.at_level(logging.INFO, "tensorly_smp"):
         model = estimator().fit(np.where(np.arange(4) == 0, np.where(np.arange(300) < 30, np.nan, X[:, 0])[:, None], X))
     samples, solved, refined, fitted = messages(caplog)
-    assert samples == "Samples: 300, of 4 variables in 6 bins; 2.5 % of the entries missing"
+    assert samples == "Samples: 300, of 4 variables in 6 to 6 bins; 2.5 % of the entries missing"
     assert solved.startswith("Search: 3 searches on 300 samples, objective ")
     assert refined.startswith(f"Smoothed EM: {model.result_.sizes['candidate']} candidates, number ")
     assert f"after {model.result_.attrs['n_passes']} passes, converged" in refined
