@@ -175,7 +175,8 @@ def as_problem(
         Of Marginals: what the algebraic start decomposes in their place, where not all triples have been counted; with
         the same bins.
     form : {"auto", "counted", "implicit"}
-        Of codes: histograms, or sums over samples without any; "auto" takes the faster one.
+        Of codes: histograms, or sums over samples without any, which is for the Frobenius loss on NumPy; "auto" takes
+        the faster one.
     options : SolverOptions, optional
         For the dtype and the device.
 
@@ -223,22 +224,12 @@ def _problem_of_codes(
     codes: Codes, rank: int, loss: str, weights: str, form: str, sample_weight: Any, options: SolverOptions
 ) -> Problem:
     """Problem of all triples of samples, counted or implicit; the algebra takes a part of them where they are many."""
-    checked_choice(form, "form", ("auto", "counted", "implicit"))
     context = checked_context(options.dtype, options.device)
-    backend = tl.get_backend()
-    # The same weights where all samples are in all triples.
+    # Sums over samples weight triples by their counts, which are the same where all samples are in all triples.
     by_count = weights == "count" or bool((codes.values >= 0).all())
-    obstacle = ""
-    if loss != "frobenius":
-        obstacle = f'loss="{loss}"; expected loss="frobenius"'
-    elif not by_count:
-        obstacle = 'weights="uniform" and missing entries; expected weights="count"'
-    elif backend != "numpy":
-        obstacle = f'the backend "{backend}"; expected tensorly.set_backend("numpy")'
-    if form == "implicit" and obstacle:
-        raise InvalidInputError(f'histograms is "implicit" with {obstacle}, or histograms="counted".')
+    can_be_implicit = loss == "frobenius" and by_count and tl.get_backend() == "numpy"
     if form == "auto":
-        form = "counted" if obstacle or not _is_better_implicit(codes, rank) else "implicit"
+        form = "implicit" if can_be_implicit and _is_better_implicit(codes, rank) else "counted"
     values, kept = subsample_evenly(codes.values, checked_sample_weight(sample_weight, codes.n_samples))
     some = codes if values is codes.values else Codes(values, codes.binning)
     if form == "implicit":
@@ -246,12 +237,10 @@ def _problem_of_codes(
     n_triples = comb(codes.n_variables, 3)
     n_bytes = bytes_of_histograms(codes.n_bins)
     if n_bytes > MAX_BYTES:
-        implicit = 'loss="frobenius", which needs none' if loss != "frobenius" else 'histograms="implicit"'
-        if backend != "numpy":
-            implicit = f'{implicit} with tensorly.set_backend("numpy")'
         raise SizeLimitError(
             f"The histograms of all {n_triples} triples would take {n_bytes / 1e9:.3g} GB, over the limit of "
-            f"{MAX_BYTES / 1e9:.3g} GB. Expected {implicit}, count_marginals(codes, triples=1000), or fewer bins."
+            f"{MAX_BYTES / 1e9:.3g} GB. Expected count_marginals(codes, triples=1000), fewer bins, or what needs none: "
+            'loss="frobenius" and weights="count", with NumPy as the backend.'
         )
     tensors = couple_tensors(count_marginals(codes, "all", sample_weight), weights, options.dtype, options.device)
     if tensors.triples is not None and len(tensors.triples) == n_triples:

@@ -262,8 +262,9 @@ def checked_context(dtype: Any = None, device: Any = None, like: Tensor = None) 
     # PyTorch's own classes for a device that it was not built for, does not know, or that holds no such numbers.
     except (RuntimeError, AssertionError, TypeError, NotImplementedError, ValueError, IndexError) as error:
         message = str(error).partition("\n")[0].rstrip(".")
+        name = shown(str(device or context.get("device")))
         raise InvalidInputError(
-            f"device is {shown(str(device))}, which the backend {shown(tl.get_backend())} cannot use here: {message}. "
+            f"device is {name}, which the backend {shown(tl.get_backend())} cannot use here: {message}. "
             'Expected "cpu", a device that this machine has and the backend was built for, or None.'
         ) from error
     if total.dtype != context["dtype"]:

@@ -392,10 +392,8 @@ def test_codes_are_counted_on_other_backends(backend, monkeypatch):
     assert solve(codes, **options).start_info["histograms"] == expected
     if backend == "numpy":
         return
-    with pytest.raises(InvalidInputError, match=rf'backend "{backend}".*histograms="counted"'):
-        solve(codes, form="implicit", **options)
     monkeypatch.setattr("tensorly_smp.decomposition.problem.MAX_BYTES", 1000.0)
-    with pytest.raises(SizeLimitError, match=r'histograms="implicit" with tensorly.set_backend\("numpy"\)'):
+    with pytest.raises(SizeLimitError, match="with NumPy as the backend"):
         solve(codes, **options)
 
 
