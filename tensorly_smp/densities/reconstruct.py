@@ -128,9 +128,7 @@ def reconstruct_density(
     if method == "logspline":
         return _log_spline_density(factors, binning, samples, posterior, penalty)
     if samples is not None or posterior is not None:
-        raise InvalidInputError(
-            f"samples or posterior with method={shown(method)}; expected them with 'logspline' only."
-        )
+        raise InvalidInputError(f"method is {shown(method)}; expected 'logspline' with samples and posterior.")
     if method == "sinc":
         binning.require_uniform()
     discrete = binning.discrete

@@ -269,8 +269,7 @@ def checked_context(dtype: Any = None, device: Any = None, like: Tensor = None) 
         ) from error
     if total.dtype != context["dtype"]:
         raise InvalidInputError(
-            f'dtype is float64, and the backend makes {total.dtype} of it. Expected dtype="float32", or in JAX '
-            'jax.config.update("jax_enable_x64", True).'
+            f'dtype is float64, and the backend makes {total.dtype} of it; expected "float32", or jax_enable_x64.'
         )
     return context
 

@@ -99,10 +99,7 @@ def require_coverage(covered: np.ndarray, variables: Sequence[Hashable]) -> None
     known = set(covered.ravel().tolist())
     lost = [name for n, name in enumerate(variables) if n not in known]
     if lost:
-        raise InvalidInputError(
-            f"Variables {lost} have no sample that is complete in any counted triple. Remove them, or add samples in "
-            "which they are observed together with two others."
-        )
+        raise InvalidInputError(f"Variables {lost} have no sample that is complete in any counted triple; drop them.")
 
 
 def couple_tensors(

@@ -294,10 +294,7 @@ def run_sweeps(
         callback=record,
     )
     if not np.isfinite(reached.values[0]):
-        raise InvalidInputError(
-            "The loss of a start is not a finite number. Expected data that double precision can hold; divide tensors "
-            "by their sum, or take other weights."
-        )
+        raise InvalidInputError("The loss of a start is not a finite number; divide the tensors by their sums.")
     # An interrupt may have come between a sweep and its record.
     n_known = min(len(changes), len(reached.values))
     changed = np.append(changes[:n_known], np.full(len(reached.values) - n_known, np.nan))

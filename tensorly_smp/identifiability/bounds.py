@@ -358,9 +358,7 @@ def min_bins_for_rank(n_variables: int, rank: int, criterion: Criterion = "gevd"
     high = 2
     while not enough(high):
         if high >= _MAX_BINS:
-            raise InvalidInputError(
-                f"{shown(criterion)} guarantees no rank {rank} for {n_variables} variables, however many bins."
-            )
+            raise InvalidInputError(f"No number of bins of {n_variables} variables makes rank {rank} certain.")
         high *= 2
     low = max(high // 2, 2)
     return low + bisect_left(range(low, high), True, key=enough)

@@ -471,9 +471,8 @@ def _read_subject(
             raise InvalidInputError(message) from error
     else:
         raise InvalidTypeError(
-            f"subject is {type(subject).__name__}; expected a fitted SmoothProductMixture, a CoupledSolution, "
-            "MixtureFactors, the Dataset of a fit or Marginals with a rank, or sizes: "
-            "check_identifiability(n_variables=10, n_bins=15, rank=5), or check_identifiability(10, 15, 5)."
+            f"subject is {type(subject).__name__}; expected a fitted model, its Dataset, a solution, MixtureFactors, "
+            "Marginals with a rank, or sizes, as check_identifiability(n_variables=10, n_bins=15, rank=5)."
         )
     bins, components = _checked_sizes(factors.n_variables, factors.n_bins, factors.rank)
     return bins, components, variable_names(factors), factors
@@ -525,10 +524,7 @@ def _alike(
 
 def _checked_sizes(n_variables: Any, n_bins: Any, rank: Any) -> tuple[tuple[int, ...], int]:
     if n_bins is None or rank is None:
-        raise InvalidInputError(
-            "Expected a model, or n_variables, n_bins and rank. For the highest rank that sizes allow see "
-            "max_identifiable_rank, for the number of bins min_bins_for_rank."
-        )
+        raise InvalidInputError("n_bins or rank is missing; expected both, or a model that has them.")
     checked = tuple(checked_sizes(n_variables, n_bins))
     if sum(checked) > MAX_SIZE:
         raise SizeLimitError(f"{sum(checked)} bins; expected at most {MAX_SIZE} of all variables together.")

@@ -238,8 +238,8 @@ def _decompose(
     """Weights and columns of all variables on the simplex, at the bins of the data, and diagnostics."""
     if rank > (most := min(partition.effective_sizes(data.n_bins)[:2])):
         raise AlgebraicStartError(
-            f"{rank} components; the first two sets of the partition allow at most {most} (bins less one, summed over "
-            "a set, plus one). Take fewer components, more bins or a more even partition, or start at random."
+            f"{rank} components; the first two sets of the partition allow at most {most}: take fewer, more bins or a "
+            "more even partition, or start at random."
         )
     if isinstance(data, Codes):
         bases, values, slices = compress_codes(data, partition, rank, sample_weight)
@@ -291,10 +291,8 @@ def _extend(data: Marginals | Codes, weights: np.ndarray, columns: dict[int, np.
                     unfolded = np.moveaxis(data.histogram(t), triple.index(unknown[0]), 2).reshape(len(design), -1)
                     systems.setdefault(unknown[0], []).append((design, unfolded))
         if not systems:
-            raise InvalidInputError(
-                f"The partition leaves variables {left} out, and no histogram has one of them with two others that "
-                "have factors. Expected a partition of all variables, or more triples."
-            )
+            message = f"Variables {left} are outside the partition, and in no histogram with two that have factors"
+            raise InvalidInputError(f"{message}; expected a partition of all variables, or more triples.")
         for n, parts in systems.items():
             designs, targets = (np.concatenate(side) for side in zip(*parts, strict=True))
             solution, _, _, values = np.linalg.lstsq(designs, targets)

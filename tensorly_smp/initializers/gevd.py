@@ -187,18 +187,12 @@ def _checked_tensor(tensor: Any, rank: Any, pencil_mode: Any) -> tuple[np.ndarra
     if array.ndim != 3 or array.size == 0:
         raise InvalidInputError(f"The tensor has shape {array.shape}; expected three non-empty modes.")
     if not np.isfinite(array).all():
-        raise InvalidInputError(
-            "The tensor holds NaN or infinity; incomplete tensors are not supported: take slices without them."
-        )
+        raise InvalidInputError("The tensor holds NaN or infinity; expected finite numbers: take slices without them.")
     pencil_mode = checked_integer(pencil_mode, "pencil_mode", 0, 2)
     rank = checked_integer(rank, "rank")
     limit = min(size for mode, size in enumerate(array.shape) if mode != pencil_mode)
     if not 1 <= rank <= limit:
-        raise InvalidInputError(
-            f"rank is {rank}; with pencil mode {pencil_mode} of shape {array.shape} expected 1 to {limit}."
-        )
+        raise InvalidInputError(f"rank is {rank}; expected 1 to {limit}, with this pencil mode of {array.shape}.")
     if rank > 1 and array.shape[pencil_mode] < 2:
-        raise AlgebraicStartError(
-            f"Eigenvalue gap: pencil mode {pencil_mode} has a single slice, which tells nothing apart. Choose another."
-        )
+        raise AlgebraicStartError(f"Eigenvalue gap: pencil mode {pencil_mode} has a single slice; choose another.")
     return array, rank, pencil_mode

@@ -60,9 +60,7 @@ class Partition:
         every = self.first + self.second + self.third
         repeated = sorted(index for index, count in Counter(every).items() if count > 1)
         if repeated:
-            raise InvalidInputError(
-                f"Variables {repeated} occur more than once in the partition {self.sets}; expected disjoint sets."
-            )
+            raise InvalidInputError(f"Variables {repeated} occur more than once; expected disjoint sets.")
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
         return iter(self.sets)
@@ -214,7 +212,7 @@ def paper_partition(n_variables: int) -> Partition:
     n_variables = checked_integer(n_variables, "n_variables", 3)
     if n_variables < 5:
         raise InvalidInputError(
-            f"The paper's partition has an empty first set for {n_variables} variables: take default_partition below 5."
+            f"n_variables is {n_variables}, and the paper's partition has an empty first set below 5."
         )
     size = (n_variables - 1) // 2 - 1
     return Partition(tuple(range(size)), tuple(range(size, n_variables - 1)), (n_variables - 1,))
@@ -250,9 +248,7 @@ def as_partition(partition: Any, n_variables: int | None = None) -> Partition:
     if n_variables is not None:
         highest = max(max(group) for group in partition)
         if highest >= n_variables:
-            raise InvalidInputError(
-                f"The partition names variable {highest}; expected indices from 0 to {n_variables - 1}."
-            )
+            raise InvalidInputError(f"The partition names variable {highest}; expected 0 to {n_variables - 1}.")
     return partition
 
 

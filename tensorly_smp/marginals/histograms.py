@@ -155,8 +155,7 @@ def _checked_tensor(tensor: Any, name: str) -> Any:
     least = float(array.min())
     if least != least:
         raise InvalidInputError(
-            f"{name} has NaN entries, and incomplete tensors are not supported: sum over a mode, take slices without "
-            "NaN, or count the histograms of samples with missing entries by count_marginals."
+            f"{name} has NaN entries; expected none: take slices without them, or samples, for count_marginals."
         )
     if not (least >= 0 and float(array.max()) < np.inf):
         raise InvalidInputError(f"{name} has negative or infinite entries; expected counts or probabilities.")

@@ -145,11 +145,8 @@ def read_bands(subject: Subject, bootstrap: Any, level: Any) -> tuple[np.ndarray
     style.require_dataset(bootstrap, ("density", "x"), (), "model.bootstrap(X)")
     level = checked_real(level, "level", 0.0, 1.0, "()")
     density = bootstrap["density"].transpose("replicate", "variable", "point", "component").values
-    if density.shape[1::2] != (len(subject.names), subject.rank):
-        raise InvalidInputError(
-            f"bootstrap is of {density.shape[1]} variables and {density.shape[3]} components; expected "
-            f"{len(subject.names)} and {subject.rank}, as the model."
-        )
+    if density.shape[1::2] != (expected := (len(subject.names), subject.rank)):
+        raise InvalidInputError(f"bootstrap is of {density.shape[1::2]} variables and components; expected {expected}.")
     tail = 0.5 * (1.0 - float(level))
     return bootstrap["x"].transpose("variable", "point").values, np.quantile(density, [tail, 1.0 - tail], axis=0)
 

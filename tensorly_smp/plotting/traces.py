@@ -76,10 +76,7 @@ def plot_loss(model_or_dataset: Any, axes: Any = None, figsize: tuple[float, flo
     dataset = read_subject(model_or_dataset).dataset
     lacking = [name for name in ("loss", "start_loss", "start_status") if dataset is None or name not in dataset]
     if dataset is None or lacking:
-        raise InvalidInputError(
-            f"There is no record of a fit (it lacks {', '.join(lacking)}); expected a fitted model, its result_ or a "
-            "CoupledSolution."
-        )
+        raise InvalidInputError(f"There is no record of a fit (it lacks {', '.join(lacking)}); expected that of a fit.")
     drawers: list[Callable[[Axes, xr.Dataset], None]] = [_draw_sweeps]
     if dataset.sizes["start"] > 1:
         drawers.append(_draw_starts)
