@@ -6,11 +6,13 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import rel_entr
 
+from tensorly_smp.densities.mixture_density import mixture_quantile
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.plotting import style
 from tensorly_smp.plotting.conditionals import draw_variable
-from tensorly_smp.plotting.subject import Subject, VariableAxis, axis_of, read_subject, span
+from tensorly_smp.plotting.subject import Subject, VariableAxis, axis_of, read_subject
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +29,8 @@ N_GRID = 90
 TAIL = 0.002
 #: Samples that are drawn at most, evenly chosen.
 MOST_SAMPLES = 1500
+#: Shares of the mixture between the bins of which variables are compared.
+SHARES_BELOW = np.linspace(0.02, 0.98, 49)
 #: Samples of a discrete variable are spread over this part of the gap between its values.
 SPREAD = 0.6
 #: Values of a discrete variable that each have a tick, at most: the panels are small.
@@ -150,21 +154,15 @@ def _draw_note(places: np.ndarray, subject: Subject, is_choice: bool, n_samples:
 def most_telling(subject: Subject, n_shown: int) -> list[int]:
     """Positions of the variables that tell components apart best, in their order.
 
-    By the information that a variable has on the component, sum_r w_r KL(f_n(. | r) || f_n), of its bins, of a density
-    alone of fifty bins.
+    By the information that a variable has on the component, sum_r w_r KL(f_n(. | r) || f_n), of fifty bins that are
+    equally probable in the mixture.
     """
-    if subject.factors is not None:
-        tables = [np.asarray(factor) for factor in subject.factors.to_numpy().factors]
-    else:
-        spans = [np.linspace(*span(subject, n), 49) for n in range(len(subject.names))]
-        below = [each.cdf(x) for each, x in zip(subject.density.conditionals, spans, strict=True)]
-        tables = [np.maximum(np.diff(each, axis=0, prepend=0.0, append=1.0), 0.0) for each in below]
+    weights = subject.weights[subject.weights > 0]
     information = []
-    for table in tables:
-        mixed = (table @ subject.weights)[:, None]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            terms = np.where(table > 0, table * np.log(table / mixed), 0.0)
-        information.append(float(terms.sum(axis=0) @ subject.weights))
+    for each in subject.density.conditionals:
+        below = each.cdf(mixture_quantile(each, subject.weights, SHARES_BELOW))[:, subject.weights > 0]
+        table = np.maximum(np.diff(below, axis=0, prepend=0.0, append=1.0), 0.0)
+        information.append(float(rel_entr(table, table @ weights[:, None]).sum(axis=0) @ weights))
     return sorted(np.argsort(-np.array(information), kind="stable")[:n_shown].tolist())
 
 
