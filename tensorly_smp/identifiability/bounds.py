@@ -358,7 +358,7 @@ def min_bins_for_rank(n_variables: int, rank: int, criterion: Criterion = "gevd"
     high = 2
     while not enough(high):
         if high >= _MAX_BINS:
-            raise InvalidInputError(f"No number of bins of {n_variables} variables makes rank {rank} certain.")
+            raise InvalidInputError(f"{n_variables} variables allow no rank {rank}, however many bins they have.")
         high *= 2
     low = max(high // 2, 2)
     return low + bisect_left(range(low, high), True, key=enough)

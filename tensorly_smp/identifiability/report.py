@@ -524,7 +524,7 @@ def _alike(
 
 def _checked_sizes(n_variables: Any, n_bins: Any, rank: Any) -> tuple[tuple[int, ...], int]:
     if n_bins is None or rank is None:
-        raise InvalidInputError("n_bins or rank is missing; expected both, or a model that has them.")
+        raise InvalidInputError("Expected a model, or n_variables, n_bins and rank (of max_identifiable_rank).")
     checked = tuple(checked_sizes(n_variables, n_bins))
     if sum(checked) > MAX_SIZE:
         raise SizeLimitError(f"{sum(checked)} bins; expected at most {MAX_SIZE} of all variables together.")

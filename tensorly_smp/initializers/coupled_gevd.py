@@ -291,8 +291,8 @@ def _extend(data: Marginals | Codes, weights: np.ndarray, columns: dict[int, np.
                     unfolded = np.moveaxis(data.histogram(t), triple.index(unknown[0]), 2).reshape(len(design), -1)
                     systems.setdefault(unknown[0], []).append((design, unfolded))
         if not systems:
-            message = f"Variables {left} are outside the partition, and in no histogram with two that have factors"
-            raise InvalidInputError(f"{message}; expected a partition of all variables, or more triples.")
+            message = f"The partition leaves variables {left} out, and no histogram has one of them with two others"
+            raise InvalidInputError(f"{message} that have factors; expected a partition of all, or more triples.")
         for n, parts in systems.items():
             designs, targets = (np.concatenate(side) for side in zip(*parts, strict=True))
             solution, _, _, values = np.linalg.lstsq(designs, targets)

@@ -355,7 +355,7 @@ def _check_sizes(total: float, density: MixtureDensity, n_replicates: int, n_poi
     size = 16 * n_replicates * density.n_variables * n_points * density.rank
     if size > MAX_BYTES:
         raise SizeLimitError(
-            f"Replicates would take {size / 1e9:.3g} GB; expected at most {MAX_BYTES / 1e9:g}: lower n_points."
+            f"Replicates would take {size / 1e9:.3g} GB; expected at most {MAX_BYTES / 1e9:g}: a smaller n_points."
         )
     if not total > 0:
         raise InvalidInputError(

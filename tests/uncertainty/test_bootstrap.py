@@ -331,5 +331,5 @@ def test_bands(models, replicates):
         models["smooth"].plot.conditionals(bootstrap=models["smooth"].result_)
     with pytest.raises(InvalidInputError, match="level"):
         models["smooth"].plot.conditionals(bootstrap=replicates, level=95)
-    with pytest.raises(InvalidInputError, match="as the model"):
+    with pytest.raises(InvalidInputError, match=r"expected \(5, 2\)"):
         models["smooth"].plot.conditionals(bootstrap=replicates.isel(component=[0]))
