@@ -23,7 +23,7 @@ from tensorly_smp._support.checks import (
 from tensorly_smp._support.representations import shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
-from tensorly_smp.exceptions import AlgebraicStartWarning, InvalidInputError, SizeLimitError
+from tensorly_smp.exceptions import AlgebraicStartWarning, InvalidInputError
 from tensorly_smp.factors.backend import checked_context
 from tensorly_smp.factors.blocks import LOSSES
 from tensorly_smp.factors.coupled import CoupledTensors, couple_tensors
@@ -234,16 +234,9 @@ def _problem_of_codes(
     some = codes if values is codes.values else Codes(values, codes.binning)
     if form == "implicit":
         return Problem(couple_codes(codes, sample_weight, context), rank, loss, codes.binning, some, kept, form)
-    n_triples = comb(codes.n_variables, 3)
-    n_bytes = bytes_of_histograms(codes.n_bins)
-    if n_bytes > MAX_BYTES:
-        raise SizeLimitError(
-            f"The histograms of all {n_triples} triples would take {n_bytes / 1e9:.3g} GB, over the limit of "
-            f"{MAX_BYTES / 1e9:.3g} GB. Expected count_marginals(codes, triples=1000), fewer bins, or what needs none: "
-            'loss="frobenius" and weights="count", with NumPy as the backend.'
-        )
-    tensors = couple_tensors(count_marginals(codes, "all", sample_weight), weights, options.dtype, options.device)
-    if tensors.triples is not None and len(tensors.triples) == n_triples:
+    marginals = count_marginals(codes, "all", sample_weight, max_bytes=MAX_BYTES)
+    tensors = couple_tensors(marginals, weights, options.dtype, options.device)
+    if tensors.triples is not None and len(tensors.triples) == comb(codes.n_variables, 3):
         tensors = replace(tensors, triples=None)
     return Problem(tensors, rank, loss, codes.binning, some, kept, form)
 

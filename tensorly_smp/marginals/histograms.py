@@ -415,7 +415,7 @@ def fitting_triples(
             raise SizeLimitError(
                 f"The histograms would take {n_bytes / 1e9:.3g} GB, over the limit of {max_bytes / 1e9:.3g} GB. Use "
                 f"fewer bins, a number of triples (triples={max(n_variables, 10)} or more) or a larger max_bytes in "
-                "count_marginals."
+                'count_marginals; for codes, loss="frobenius" with NumPy needs none.'
             )
 
     # First without listing any triple: a number of them takes at least what as many of the smallest variables would.
