@@ -248,15 +248,21 @@ def checked_context(dtype: Any = None, device: Any = None, like: Tensor = None) 
             raise InvalidInputError(f"dtype is {shown(dtype)}; expected one of {list(DTYPES)}, or None.")
         context["dtype"] = getattr(tl.backend, name)
     # Classes of PyTorch and JAX; the backend itself refuses one of the other.
-    known = isinstance(device, str | None) or type(device).__module__.partition(".")[0] in ("torch", "jax", "jaxlib")
-    if not known:
+    if not isinstance(device, str | None) and type(device).__module__.partition(".")[0] not in ("torch", "jax", "jaxlib"):
         raise InvalidTypeError(
             f'device is {shown(device)}; expected a name, such as "cpu" or "cuda:0", or a device of the backend.'
         )
     # An array is made and added up, so that what the device cannot do is known before the work begins.
     try:
-        if device is not None:
-            context["device"] = _found_device(device)
+        if tl.get_backend() == "jax" and isinstance(device, str):
+            import jax
+
+            platform, _, number = device.partition(":")
+            context["device"] = jax.devices(platform)[int(number or 0)]
+        elif tl.get_backend() == "numpy" and device not in (None, "cpu"):
+            raise ValueError('its arrays are in main memory (for others, tensorly.set_backend("pytorch") or "jax")')
+        elif device is not None:
+            context["device"] = device
         total = tl.sum(as_tensor(np.ones(2), context))
         float(total)
     # PyTorch's own classes for a device that it was not built for, does not know, or that holds no such numbers.
@@ -272,15 +278,3 @@ def checked_context(dtype: Any = None, device: Any = None, like: Tensor = None) 
             f'dtype is float64, and the backend makes {total.dtype} of it; expected "float32", or jax_enable_x64.'
         )
     return context
-
-
-def _found_device(device: Any) -> Any:
-    """The device as the backend wants it; an error of any kind if there is none."""
-    if tl.get_backend() == "jax" and isinstance(device, str):
-        import jax
-
-        platform, _, number = device.partition(":")
-        return jax.devices(platform)[int(number or 0)]
-    if tl.get_backend() == "numpy" and device != "cpu":
-        raise ValueError('its arrays are in main memory (for others, tensorly.set_backend("pytorch") or "jax")')
-    return device
