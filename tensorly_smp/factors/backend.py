@@ -248,7 +248,8 @@ def checked_context(dtype: Any = None, device: Any = None, like: Tensor = None) 
             raise InvalidInputError(f"dtype is {shown(dtype)}; expected one of {list(DTYPES)}, or None.")
         context["dtype"] = getattr(tl.backend, name)
     # Classes of PyTorch and JAX; the backend itself refuses one of the other.
-    if not isinstance(device, str | None) and type(device).__module__.partition(".")[0] not in ("torch", "jax", "jaxlib"):
+    origin = type(device).__module__.partition(".")[0]
+    if not isinstance(device, str | None) and origin not in ("torch", "jax", "jaxlib"):
         raise InvalidTypeError(
             f'device is {shown(device)}; expected a name, such as "cpu" or "cuda:0", or a device of the backend.'
         )
