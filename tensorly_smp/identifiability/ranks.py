@@ -264,6 +264,7 @@ class StackedModel:
         return self.is_complete and self.pencil is not None, self.is_complete and self.is_kruskal, self.k_rank_sum
 
 
+@dataclass(eq=False)
 class FactorSets:
     """Factors of sets of variables of one model, or of almost every model of its sizes, and three sets that prove most.
 
@@ -287,27 +288,19 @@ class FactorSets:
         Singular values of unit columns at most this large count as zero.
     """
 
-    def __init__(
-        self,
-        n_bins: Sequence[int],
-        rank: int,
-        factors: Sequence[np.ndarray] | None,
-        known: KnownMarginals,
-        *,
-        are_products: bool = False,
-        is_generic: bool = False,
-        tolerance: float = TOLERANCE,
-    ) -> None:
-        self.n_bins = n_bins
-        self.rank = rank
-        self.known = known
-        self.are_products = are_products
-        self.is_generic = is_generic
-        self.tolerance = tolerance
+    n_bins: Sequence[int]
+    rank: int
+    factors: Sequence[np.ndarray] | None
+    known: KnownMarginals
+    are_products: bool = False
+    is_generic: bool = False
+    tolerance: float = TOLERANCE
+
+    def __post_init__(self) -> None:
         # The triangular factor of a QR decomposition has the same dependent columns in at most `rank` rows.
-        self.cores = None if factors is None else [compressed(factor) for factor in factors]
+        self.cores = None if self.factors is None else [compressed(factor) for factor in self.factors]
         # Cosines between the columns of every factor (n_variables, rank, rank)
-        units = [factor / np.linalg.norm(factor, axis=0) for factor in factors or ()]
+        units = [factor / np.linalg.norm(factor, axis=0) for factor in self.factors or ()]
         self.cosines = np.stack([unit.T @ unit for unit in units]) if units else None
         self._described: dict[tuple[frozenset[int], int], StackedFactor] = {}
 
