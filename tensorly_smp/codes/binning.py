@@ -367,6 +367,8 @@ def binning_of_values(
         for name, n_made, count, pair in zip(names, binning.n_bins, counts, ranges, strict=True)
         if n_made < count and name not in {*constant, *discrete} and pair == (None, None)
     }
+    if not (stretched or constant or merged):
+        return binning, []
     columns = values[:, [names.index(name) for name in constant]]
     return binning, _warnings_of_bins(stretched, dict(zip(constant, columns.T, strict=True)), merged)
 
@@ -393,12 +395,8 @@ def _warnings_of_bins(
         f"Values that many samples share leave variable(s) {few} fewer quantile bins than were asked for: equal values "
         'are in one bin. Ask for fewer bins, or take binning="uniform".'
     )
-    said: list[tuple[type[TensorlySmpWarning], Sequence[Hashable], str]] = [
-        (OutlierWarning, stretched, far),
-        (ConstantVariableWarning, single, useless),
-        (ConstantVariableWarning, close, narrow),
-        (MergedBinsWarning, list(merged), tied),
-    ]
+    kinds = (OutlierWarning, ConstantVariableWarning, ConstantVariableWarning, MergedBinsWarning)
+    said = zip(kinds, (stretched, single, close, list(merged)), (far, useless, narrow, tied), strict=True)
     return [category(text, variables=names) for category, names, text in said if names]
 
 
