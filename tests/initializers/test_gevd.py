@@ -202,7 +202,7 @@ def test_weights_beyond_the_range_are_refused():
 
 def test_components_that_nearly_cancel_are_named():
     n_warned = 0
-    for seed in range(16):
+    for seed in range(8, 24):  # 20 ends with a complex pair
         tensor = np.random.default_rng(seed).standard_normal((3, 3, 3))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
