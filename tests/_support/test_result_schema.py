@@ -32,7 +32,7 @@ FITS = {
         lambda: smp.SmoothProductMixture(2, n_bins=6, refine=None, triples=2, random_state=0).fit(X),
         ("triples",),
     ),
-    "unmixed": (lambda: smp.UnmixedProductMixture(2, random_state=0).fit(X @ np.tri(4)), ("splines", "unmixing")),
+    "unmixed": (lambda: smp.UnmixedProductMixture(1, random_state=0).fit(X[:90] @ np.tri(4)), ("splines", "unmixing")),
     "rivals": (equal_pair, ("splines", "rivals", "attributes of rivals")),
 }
 

@@ -79,12 +79,9 @@ def test_values_at_points_are_labelled_as_the_points_are(models, kind, method):
 def test_unmixed_models_have_the_same_labels(samples):
     frame = samples["dataframe"].assign(length=lambda x: x["length"] + x["mass"]).iloc[:60]
     labelled = smp.UnmixedProductMixture(1, random_state=0).fit(frame).density_
-    plain = smp.UnmixedProductMixture(1, random_state=0).fit(frame.to_numpy()).density_
-    assert labelled.mean().index.tolist() == NAMES
-    np.testing.assert_allclose(labelled.mean("all"), plain.mean("all"))
-    np.testing.assert_allclose(labelled.cov(), plain.cov())
-    assert labelled.var().index.tolist() == NAMES
-    assert type(plain.var("all")) is np.ndarray
+    np.testing.assert_allclose(labelled.mean(), frame.mean(), atol=0.3)
+    assert labelled.mean().index.tolist() == labelled.var().index.tolist() == NAMES
+    assert labelled.cov().columns.tolist() == labelled.mean("all").index.tolist() == NAMES
 
 
 def test_descriptions_of_samples_are_kept(samples, models, tmp_path):

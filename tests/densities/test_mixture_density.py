@@ -190,19 +190,12 @@ def test_one_variable(seed, n):
     np.testing.assert_allclose(density.quantile_1d(density.cdf_1d(inside, name), name), inside, atol=1e-9)
 
 
-def test_one_variable_of_a_gaussian_mixture(gaussians):
+def test_one_variable_moments_and_conditional_means_of_a_gaussian_mixture(gaussians):
     x = np.linspace(-4, 6, 30)
     np.testing.assert_allclose(gaussians.pdf_1d(x, "b"), stats.norm.pdf(x[:, None], LOC[1], SD[1]) @ WEIGHTS, atol=1e-3)
     np.testing.assert_allclose(gaussians.cdf_1d(x, "b"), stats.norm.cdf(x[:, None], LOC[1], SD[1]) @ WEIGHTS, atol=1e-6)
-    np.testing.assert_allclose(
-        gaussians.quantile_1d([0.1, 0.9], "c", 0), stats.norm.ppf([0.1, 0.9], LOC[2, 0], SD[2, 0]), atol=1e-4
-    )
-
-
-# ---- moments ----
-
-
-def test_moments_of_a_gaussian_mixture(gaussians):
+    quantiles = stats.norm.ppf([0.1, 0.9], LOC[2, 0], SD[2, 0])
+    np.testing.assert_allclose(gaussians.quantile_1d([0.1, 0.9], "c", 0), quantiles, atol=1e-4)
     mean = LOC @ WEIGHTS
     covariance = ((LOC - mean[:, None]) * WEIGHTS) @ (LOC - mean[:, None]).T + np.diag(SD**2 @ WEIGHTS)
     np.testing.assert_allclose(gaussians.mean("all"), LOC, atol=1e-6)
@@ -211,6 +204,12 @@ def test_moments_of_a_gaussian_mixture(gaussians):
     np.testing.assert_allclose(gaussians.cov(), covariance, atol=1e-4)
     np.testing.assert_allclose(gaussians.var(), np.diag(covariance), atol=1e-4)
     np.testing.assert_array_equal(gaussians.mean(1), gaussians.mean("all")[:, 1])
+    X = np.array([[-1.0, NAN, 0.4], [NAN, NAN, 1.0], [0.0, 2.5, NAN], [NAN, NAN, NAN]])
+    expected = np.array([np.where(np.isnan(row), LOC @ gaussian_posterior(row), row) for row in X])
+    np.testing.assert_allclose(gaussians.impute(X), expected, atol=1e-2)
+
+
+# ---- moments ----
 
 
 # ---- other mixtures ----
@@ -315,12 +314,6 @@ def test_imputing_keeps_what_was_observed(seed, method):
             joint = joint_by_hand(density, row)
             expected = density.mean("all") @ (joint / joint.sum())
             np.testing.assert_allclose(full[np.isnan(row)], expected[np.isnan(row)], rtol=1e-9, atol=1e-9)
-
-
-def test_conditional_mean_of_a_gaussian_mixture(gaussians):
-    X = np.array([[-1.0, NAN, 0.4], [NAN, NAN, 1.0], [0.0, 2.5, NAN], [NAN, NAN, NAN]])
-    expected = np.array([np.where(np.isnan(row), LOC @ gaussian_posterior(row), row) for row in X])
-    np.testing.assert_allclose(gaussians.impute(X), expected, atol=1e-2)
 
 
 def test_drawn_entries_follow_the_conditional_distribution(gaussians):

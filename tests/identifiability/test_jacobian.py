@@ -50,11 +50,6 @@ def test_free_directions_are_those_of_the_plain_jacobian(problem):
     # Nowhere near the threshold, so that no other order of summation decides otherwise.
     zeros = found.singular_values[found.singular_values <= found.tolerance]
     assert zeros.max(initial=0.0) < 0.1 * found.tolerance
-
-
-@settings(deadline=None, max_examples=40)
-@given(problems())
-def test_gram_matrix_and_changes_agree(problem):
     scaled = ScaledJacobian(*problem)
     if scaled.n_parameters:
         change = scaled.change(np.eye(scaled.n_parameters))

@@ -56,10 +56,6 @@ def test_pairs_are_those_of_a_plain_loop(seed):
     assert costs == sorted(costs)
 
 
-def test_components_without_weight_are_none():
-    assert alike_pairs(np.zeros((3, 2, 2)), np.array([1.0, 0.0]), 1.0) == []
-
-
 def test_pairs():
     model = nearly_equal(random_model([6] * 5, 4), 1, 3, [0, 2])
     model = nearly_equal(model, 0, 2, [4], share=0.0)
@@ -69,6 +65,7 @@ def test_pairs():
     assert not first.is_near_degenerate
     assert first.n_free_directions(model.n_bins) == second.n_free_directions(model.n_bins) == 0
     assert nearly_parallel_pairs([a[:, :1] for a in model.factors]) == ()
+    assert alike_pairs(np.zeros((3, 2, 2)), np.array([1.0, 0.0]), 1.0) == []  # components without weight are none
 
 
 @given(st.integers(0, 100))

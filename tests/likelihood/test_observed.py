@@ -119,14 +119,10 @@ def test_a_few_samples_of_one_value_far_from_all_others(n_samples):
     assert atoms(values[:, None], []) == {}
     values[[3, 50, 77]] = values.max() + 0.5 * np.ptp(values[values > -999.0])  # far, yet a long tail may go there
     assert atoms(values[:, None], []) == {}
-
-
-def test_a_category_far_from_all_others():
     kinds = np.random.default_rng(0).integers(0, 3, 300).astype(float)
-    kinds[:7] = 99.0
-    assert atoms(kinds[:, None], [0])[0] == [(99.0, 7.0 / 300.0)]
-    kinds[:7] = 9.0
-    assert atoms(kinds[:, None], [0]) == {}
+    for value, expected in ((99.0, {0: [(99.0, 7.0 / 300.0)]}), (9.0, {})):  # categories
+        kinds[:7] = value
+        assert atoms(kinds[:, None], [0]) == expected
 
 
 def test_atoms_that_come_late_and_samples_without_atoms():
