@@ -97,11 +97,8 @@ def small_components(weights: np.ndarray, n_samples: int) -> str:
     small = [str(r) for r in np.flatnonzero(held < FEWEST_SAMPLES)]
     if not small:
         return ""
-    verb = "holds" if len(small) == 1 else "hold"
-    return (
-        f"{len(small)} of {len(weights)} components {verb} fewer than {FEWEST_SAMPLES} samples: {', '.join(small)}. "
-        f"Fewer components, or --select 1:{max(len(weights) - len(small), 1)}."
-    )
+    words = f"Of {len(weights)} components these have fewer than {FEWEST_SAMPLES} samples: {', '.join(small)}."
+    return f"{words} Fewer components, or --select 1:{max(len(weights) - len(small), 1)}."
 
 
 def _selected(table: Table, options: argparse.Namespace) -> int:
@@ -356,7 +353,6 @@ def say_aside(text: str) -> None:
 _WORDS = {
     r"^\w+Error: ": "",
     r"^All fits: ": "",  # of a selection, whose last fit warns alike
-    r"\bhold str; ": "hold text; ",
     r", with NaN or None for missing,": ",",
     r"\bUnmixedProductMixture\b": "fit --unmix",
     r"\bcompare_models\(X, n_components\)": "tensorly-smp compare",

@@ -403,7 +403,7 @@ def label_refusal(codes: np.ndarray, own: ValueLabels, name: Hashable, what: str
     present = codes[~np.isnan(codes)]
     if not len(present):
         return None
-    kind = "str" if own.kind == TEXT else "category"
+    kind = "text" if own.kind == TEXT else "categories"
     return not_numeric(f"{kind}; the first is {shown(own.labels[int(present[0])])}{what}", (name,))
 
 

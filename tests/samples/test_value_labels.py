@@ -141,7 +141,7 @@ def test_new_samples_are_read_by_the_labels_of_the_fit(model):
         model.predict(frame.assign(b=["maybe", "si"] * 200))
     with pytest.raises(InvalidInputError, match="'b' holds numbers; expected its labels, 'no', 'yes', or their codes"):
         model.predict(frame.assign(b=2))
-    with pytest.raises(InvalidTypeError, match="'b' hold str; the first is 'no'"):
+    with pytest.raises(InvalidTypeError, match="'b' hold text; the first is 'no'"):
         smp.SmoothProductMixture(2, n_init=1, random_state=0).fit(CODES).predict(CODES.assign(b="no"))
 
 
@@ -174,7 +174,7 @@ def test_the_most_probable_label_is_imputed_and_files_keep_labels(model, tmp_pat
 @pytest.mark.parametrize(
     ("column", "match"),
     [
-        ([f"n{m}" for m in range(400)], "'f' hold str; the first is 'n0', of 400 values in 400 rows"),
+        ([f"n{m}" for m in range(400)], "'f' hold text; the first is 'n0', of 400 values in 400 rows"),
         ([f"n{m % 101}" for m in range(400)], "of 101 values in 400 rows"),
         (["3", "4+"] * 200, r"text that may be numbers \('3'\).*pandas\.to_numeric"),
         (["a", 3.0] * 200, "objects .str; the first is 'a' in row 0"),
@@ -196,7 +196,7 @@ def test_rows_are_counted_with_their_weights():
         patterns[:5].assign(e=list("uvwxy")), sample_weight=counts[:5]
     )
     assert model.sample(50, 0)[0]["e"].isin(list("uvwxy")).all()
-    with pytest.raises(InvalidTypeError, match="'e' hold str; the first is 'u', of 5 values in 5 rows"):
+    with pytest.raises(InvalidTypeError, match="'e' hold text; the first is 'u', of 5 values in 5 rows"):
         smp.SmoothProductMixture(1).fit(patterns[:5].assign(e=list("uvwxy")))
 
 
@@ -206,7 +206,7 @@ def test_categories_of_digits_and_functions_without_labels(by_codes):
     np.testing.assert_array_equal(model.score_samples(frame), by_codes.score_samples(CODES))
     assert set(model.sample(50, 0)[0]["e"]) == {"0", "1", "2"}
     for refuses in (smp.choose_binning, smp.SmoothProductMixture(2, refine=None).partial_fit):
-        with pytest.raises(InvalidTypeError, match="'a' hold category; the first is '"):
+        with pytest.raises(InvalidTypeError, match="'a' hold categories; the first is '"):
             refuses(frame)
 
 
@@ -245,7 +245,7 @@ def test_dask(by_codes):
     np.testing.assert_array_equal(model.predict(text).compute(), model.predict(frame))
     with pytest.raises(InvalidInputError, match="'never'"):
         model.predict(text.assign(a="never")).compute()
-    with pytest.raises(InvalidTypeError, match=r"'a' hold str.*text in dask DataFrames, to categories"):
+    with pytest.raises(InvalidTypeError, match=r"'a' hold text.*text in dask DataFrames, to categories"):
         smp.SmoothProductMixture(2).fit(text)
     with pytest.raises(InvalidTypeError, match=r"'a' hold categories that are not known yet \(call X\.categorize"):
         smp.SmoothProductMixture(2).fit(text.astype({"a": "category"}))
