@@ -159,6 +159,7 @@ def test_fewest_bins(n_variables, rank, criterion):
     ("function", "arguments", "error", "message"),
     [
         (max_identifiable_rank, (3, [4, 5]), InvalidInputError, "2 entries for 3"),
+        (max_identifiable_rank, (3, 4.0), InvalidTypeError, "n_bins is 4.0"),
         (max_identifiable_rank, (3, [4, 4, 4.5]), InvalidTypeError, "n_bins is 4.5"),
         (max_identifiable_rank, (3, 4, "leurgans"), InvalidInputError, "criterion"),
         (max_identifiable_rank, (3, 4, "gevd", [[0], [1], [3]]), InvalidInputError, "names variable 3"),

@@ -350,7 +350,7 @@ def test_latex():
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"subject": random_model([4, 3, 5], 2, names=["a", 1, "c"])},
+        {"subject": with_equal_columns(random_model([4, 3, 5], 2, names=["a", 1, "c"]), 0, 1, [0, 2])},
         {"subject": random_model([4] * 5, 1), "partition": [[0], [1], [2]], "max_parameters": 0},
         {"n_variables": 3, "n_bins": 2**29, "rank": 2**31},
         {"subject": random_model([3] * 4, 2, names=[3, 1, 2, 0]), "known": "samples"},
@@ -376,6 +376,7 @@ def test_dataset_of_the_report(arguments, tmp_path):
     ("arguments", "error", "message"),
     [
         ({}, InvalidInputError, "n_variables, n_bins and rank"),
+        ({"n_variables": 4, "n_bins": 3, "rank": 2, "known": "pairs"}, InvalidInputError, "known is 'pairs'"),
         ({"subject": "fit"}, InvalidTypeError, "subject is str"),
         ({"subject": 5, "n_variables": 5, "n_bins": 3, "rank": 2}, InvalidInputError, "given twice"),
         ({"subject": 5.0, "n_bins": 3, "rank": 2}, InvalidInputError, "has its own sizes"),
