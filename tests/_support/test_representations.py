@@ -2,7 +2,7 @@
 
 from collections import namedtuple
 from dataclasses import dataclass, field, fields, is_dataclass
-from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -68,33 +68,17 @@ def test_text_is_short(name):
             assert "array(" not in text
 
 
-class Checker(HTMLParser):
-    """Every tag that opens is closed, in order."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.open, self.tags = [], []
-        self.feed(page)
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        if tag not in ("br", "input", "link", "meta", "path", "img"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        if tag not in ("path",):
-            assert self.open.pop() == tag
+def tags(page):
+    """Of a page in which every tag that opens is closed, in order."""
+    return {element.tag for element in ElementTree.fromstring(f"<div>{page}</div>").iter()}
 
 
 @pytest.mark.parametrize("name", [name for name in WITH_HTML if name != "model"])
 def test_html_is_short_escaped_and_well_formed(name):
     page = RESULTS[name]._repr_html_()
     assert len(page) < 6000
-    assert "script" not in Checker(page).tags
     assert ("&lt;script&gt;" in page) or name == "sinc" or "script" not in page
-    assert set(Checker(page).tags) <= {"div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td", "ul", "li"}
+    assert tags(page) <= {"div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td", "ul", "li"}
 
 
 def test_html_says_what_there_is():
@@ -163,7 +147,7 @@ def test_short_repr():
 
 def test_html_summary():
     page = html_summary("<T>", [("<w>", "<v>")], ("<h>",), [("<c>",)] * 15, ["<n>"])
-    Checker(page)
+    assert "table" in tags(page)
     assert all(f"&lt;{letter}&gt;" in page for letter in "Twvhcn")
     assert page.count("&lt;c&gt;") == 12
     assert "and 3 more" in page

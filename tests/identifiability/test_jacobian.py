@@ -67,19 +67,18 @@ def test_triples_one_by_one_or_all_at_once(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("n_variables", "n_bins", "rank", "found", "n_parameters"),
-    [(3, 3, 3, 20, 20), (3, 3, 4, 25, 27), (4, 3, 8, 64, 71), (5, 2, 5, 25, 29), (5, 3, 9, 98, 98), (3, 2, 3, 7, 11)],
+    ("known", "n_variables", "n_bins", "rank", "n_free", "n_parameters"),
+    [
+        *((of_triples, 3, 3, 3, 0, 20), (of_triples, 3, 3, 4, 2, 27), (of_triples, 4, 3, 8, 7, 71)),
+        *((of_triples, 5, 2, 5, 4, 29), (of_triples, 5, 3, 9, 0, 98), (of_triples, 3, 2, 3, 4, 11)),
+        *((of_samples, 3, 2, 2, 0, 7), (of_samples, 4, 2, 3, 1, 14), (of_samples, 5, 2, 5, 0, 29)),
+        *((of_samples, 9, 2, 14, 0, 139), (of_samples, 3, 2, 3, 4, 11)),
+    ],
 )
-def test_known_ranks(n_variables, n_bins, rank, found, n_parameters):
-    report = local_identifiability(*random_parameters([n_bins] * n_variables, rank), of_triples(n_variables))
-    assert (report.rank, report.n_parameters) == (found, n_parameters)
-    assert report.n_free_directions == n_parameters - found
-
-
-@pytest.mark.parametrize(("n_variables", "rank", "free"), [(3, 2, 0), (4, 3, 1), (5, 5, 0), (9, 14, 0), (3, 3, 4)])
-def test_whole_samples_of_binary_items(n_variables, rank, free):
-    model = random_parameters([2] * n_variables, rank)
-    assert local_identifiability(*model, known=of_samples(n_variables)).n_free_directions == free
+def test_known_ranks(known, n_variables, n_bins, rank, n_free, n_parameters):
+    found = local_identifiability(*random_parameters([n_bins] * n_variables, rank), known(n_variables))
+    assert (found.n_free_directions, found.n_parameters) == (n_free, n_parameters)
+    assert found.rank == n_parameters - n_free
 
 
 @settings(deadline=None, max_examples=30)
