@@ -55,6 +55,7 @@ class UnmixedProductMixture(FittedMixture):
     tol : float, default 1e-3
         Gain of another choice of penalties, and passes with it, in nats per sample, below which the search has ended.
     random_state : None, int, Generator or RandomState
+        Of the fit to the sources. The search for W draws its starts by a fixed stream: another seed gives the same W.
     sample_dim : hashable or tuple of hashable, optional
         Dimension of the samples in xarray input. Of several, such as ``("time", "station")``, every combination is a
         sample, and answers have these dimensions. Where it is not given and neither names nor coordinates tell, fit
@@ -211,11 +212,11 @@ class UnmixedProductMixture(FittedMixture):
         mixture = self._checked_mixture()
         tol = checked_real(self.tol, "tol", 0.0, 1.0)
         max_iter = checked_integer(self.max_iter, "max_iter", 1)
-        search_rng, mixture_rng = spawn_generators(self.random_state, 2)
+        (rng,) = spawn_generators(self.random_state, 1)
         data = SamplesToUnmix.read(X, sample_weight, self.sample_dim, mixture)
         if mixture.random_state is None:
-            mixture.set_params(random_state=int(mixture_rng.integers(2**31)))
-        model, dataset = fit_unmixing(data, mixture, max_iter, tol, search_rng, verbose)
+            mixture.set_params(random_state=int(rng.integers(2**31)))
+        model, dataset = fit_unmixing(data, mixture, max_iter, tol, verbose)
         if not dataset.attrs["unmixing_converged"]:
             words = f"The search for the unmixing matrix stopped after {max_iter} pass(es) with one choice of penalties"
             warn(f"{words}; raise max_iter.", ConvergenceWarning)

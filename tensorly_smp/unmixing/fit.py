@@ -271,7 +271,6 @@ def fit_unmixing(
     mixture: Any,
     max_iter: int,
     tol: float,
-    rng: np.random.Generator,
     verbose: int,
 ) -> tuple[Any, xr.Dataset]:
     """Search for the matrix on evenly spaced rows of many, and fit the sources of all samples.
@@ -283,7 +282,6 @@ def fit_unmixing(
         Unfitted, of the sources.
     max_iter, tol, verbose
         As of the estimator.
-    rng : Generator
 
     Returns
     -------
@@ -301,7 +299,7 @@ def fit_unmixing(
     some = samples.rows(at_most(len(rows), SEARCH_ROWS))
     with progress_bar(verbose, "unmixing", unit="start") as bar:
         report = lambda each: bar.advance(criterion=each.criterion)  # noqa: E731
-        best, product, starts = search_unmixing(some, mixture.n_components, shapes, rng, max_iter, tol, report)
+        best, product, starts = search_unmixing(some, mixture.n_components, shapes, max_iter, tol, report)
     if is_product := best is product:
         samples = some
     elif len(rows) > SEARCH_ROWS:

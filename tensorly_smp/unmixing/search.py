@@ -26,15 +26,15 @@ LOCAL_PER_COMPONENT, SAMPLES_PER_VARIABLE = 8, 6
 GAUSSIAN_PASSES, GAUSSIAN_TOL = 20, 1e-3
 #: Random seeds, from which a mixture of Gaussians and one of Student distributions start; degrees of freedom of these.
 N_SEEDS, HEAVY = 12, 5.0
-#: Likeliest of these that go on with smooth densities; passes of the first round; how many go on from there.
-N_GAUSSIAN, SCREENING_PASSES, N_FOLLOWED = 3, 10, 2
+#: Likeliest of these that go on with smooth densities; passes of the first round, from which the best goes on.
+N_GAUSSIAN, SCREENING_PASSES = 3, 10
 #: Standard deviations of the difference of two criteria by which one is clearly better.
 CLEARLY = 2.0
 #: Gain of a pass, in nats per sample, below which a round of the best ends, but at least so many nats of all samples;
-#: times as much for candidates that are still compared.
+#: times as much for those that are only compared.
 PASS_TOL, LEAST_GAIN, COMPARED_TOL = 1e-5, 0.002, 10.0
-#: Rounds with new grids and penalties at most, for the candidates that are followed and for the best.
-FOLLOWED_ROUNDS, MOST_ROUNDS = 2, 6
+#: Rounds with new grids and penalties at most.
+MOST_ROUNDS = 6
 #: With fewer samples than this for every parameter, Schwarz's criterion decides for or against the matrix.
 SAMPLES_PER_PARAMETER = 2.0
 
@@ -109,12 +109,13 @@ def search_unmixing(
     samples: MixedSamples,
     rank: int,
     shapes: Sequence[str | None],
-    rng: np.random.Generator,
     n_passes: int,
     tol: float,
     callback: Callable[[UnmixingCandidate], None] = lambda _: None,
 ) -> tuple[UnmixingCandidate, UnmixingCandidate, list[UnmixingCandidate]]:
     """Find the unmixing matrix of highest likelihood among those that several starts lead to.
+
+    The starts are drawn by a fixed stream: fits to the same samples agree.
 
     Parameters
     ----------
@@ -124,7 +125,6 @@ def search_unmixing(
         Of the densities. All starts are followed with the first, whose best end decides whether a map is wanted. The
         last is that of the end of the likeliest Gaussian or Student mixture, which is compared with the best one; see
         :func:`preferred`.
-    rng : Generator
     n_passes : int
         Passes of a round, at most.
     tol : float
@@ -146,6 +146,7 @@ def search_unmixing(
     share = shrinkage_to_diagonal(samples.values, weights)
     covariance = within_covariance(samples.values, np.ones((len(weights), 1)), weights)
     whitener = inverse_root(covariance * (1.0 - share * (1.0 - np.eye(len(covariance)))))
+    rng = np.random.default_rng(0)
     unmixed, *others = other_starts(samples, rank, whitener, rng)
     tied = distinct_candidates(gaussian_starts(samples, rank, others, whitener, rng), weights)[:N_GAUSSIAN]
     samples = replace(samples, shape=shapes[0])
@@ -155,20 +156,14 @@ def search_unmixing(
         starts.append(follow(samples, each, min(SCREENING_PASSES, n_passes), COMPARED_TOL * pass_tol, has_best=False))
         callback(starts[-1])
     starts.sort(key=lambda each: -each.rounded)
-    ends = [
-        finished(samples, each, n_passes, COMPARED_TOL * pass_tol, tol, FOLLOWED_ROUNDS)
-        for each in distinct_candidates(starts, weights)[:N_FOLLOWED]
-    ]
-    likeliest = max(ends, key=lambda each: each.rounded)
-    likeliest = finished(samples, likeliest, n_passes, pass_tol, tol, MOST_ROUNDS)
+    likeliest = finished(samples, starts[0], n_passes, pass_tol, tol, MOST_ROUNDS)
     if prefers_product(samples, product, likeliest):
         return product, product, starts
-    begun = [tied[0], likeliest] if len(shapes) > 1 else [tied[0]]
     samples = replace(samples, shape=shapes[-1])
-    ends = [
-        finished(samples, replace(each, is_finished=False), n_passes, COMPARED_TOL * pass_tol, tol, MOST_ROUNDS)
-        for each in begun
-    ]
+    ends = [finished(samples, tied[0], n_passes, COMPARED_TOL * pass_tol, tol, MOST_ROUNDS)]
+    if len(shapes) > 1 and len(distinct_candidates([*ends, likeliest], weights)) > 1:
+        begun = replace(likeliest, is_finished=False)
+        ends.append(finished(samples, begun, n_passes, COMPARED_TOL * pass_tol, tol, MOST_ROUNDS))
     return preferred(samples, [*ends, likeliest]), product, starts
 
 

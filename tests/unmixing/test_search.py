@@ -27,7 +27,7 @@ def samples():
 
 @pytest.fixture(scope="module")
 def found(samples):
-    return search_unmixing(samples, 2, (None,), np.random.default_rng(0), 200, 1e-3)
+    return search_unmixing(samples, 2, (None,), 200, 1e-3)
 
 
 def test_the_best_is_no_worse_than_any_start(samples, found):
@@ -74,3 +74,9 @@ def test_an_earlier_candidate_is_preferred_where_the_likelihood_does_not_tell(sa
     assert preferred(samples, [other, best]) is other
     other.criterion = best.criterion - 500.0
     assert preferred(samples, [other, best]) is best
+
+
+def test_fits_with_several_seeds_agree(samples):
+    first, second = (smp.UnmixedProductMixture(2, random_state=seed).fit(samples.values[:200]) for seed in (0, 1))
+    np.testing.assert_array_equal(first.labels_, second.labels_)
+    np.testing.assert_allclose(first.unmixing_, second.unmixing_, rtol=1e-6)
