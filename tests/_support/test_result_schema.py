@@ -7,22 +7,13 @@ import numpy as np
 import pytest
 import xarray as xr
 from scipy.io import netcdf_file
+from shared import ambiguous_groups
 
 import tensorly_smp as smp
 from tensorly_smp._support.result_schema import SCHEMA, STORED, check_result, result_values, with_results, written_by
-from tensorly_smp.exceptions import RivalSolutionsWarning
 
 X = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=1).X
 OF_FIT = {*written_by("factors", "binning", "starts")}
-
-
-def equal_pair():
-    """Two of three components differ in one variable, so that the fit has rivals."""
-    centers = np.array([[0, 0, 0, 0, 0], [0, 0, 7, 0, 0], [6, 5, 3, 4, 5]])
-    samples = np.random.default_rng(2).normal(size=(600, 5)) + centers[np.arange(600) % 3]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RivalSolutionsWarning)
-        return smp.SmoothProductMixture(3, random_state=0).fit(samples)
 
 
 FITS = {
@@ -33,7 +24,10 @@ FITS = {
         ("triples",),
     ),
     "unmixed": (lambda: smp.UnmixedProductMixture(1, random_state=0).fit(X[:90] @ np.tri(4)), ("splines", "unmixing")),
-    "rivals": (equal_pair, ("splines", "rivals", "attributes of rivals")),
+    "rivals": (  # two of three groups differ in one variable
+        lambda: smp.SmoothProductMixture(3, random_state=0).fit(ambiguous_groups(600)[0]),
+        ("splines", "rivals", "attributes of rivals"),
+    ),
 }
 
 

@@ -178,13 +178,19 @@ def test_refused_options(X, name):
         choose_binning(pd.DataFrame(X, columns=list("abc")), **options)
 
 
-def test_one_sample_and_unknown_dimensions(X):
+def test_one_sample_unknown_dimensions_and_missing_entries(X):
     with pytest.raises(InvalidInputError, match="1 sample"):
         choose_binning([[1.0, 2.0]])
     with pytest.warns(ConstantVariableWarning):
         assert choose_binning([[1.0, 2.0]], range=(0, 3)).n_bins == (15, 15)
     with pytest.raises(InvalidInputError, match="'nope'"):
         choose_binning(xr.DataArray(X), sample_dim="nope")
+    X[0] = 1e9
+    masked = np.ma.masked_array(X, mask=np.arange(200)[:, None] == [0, 0, 0])
+    assert choose_binning(masked) == choose_binning(X[1:])
+    X[:, 1:] = np.nan
+    with pytest.raises(InvalidInputError, match="'x1', 'x2' have no observed value"):
+        choose_binning(X)
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
@@ -199,7 +205,7 @@ def test_coverage_resists_outliers(strategy):
         assert choose_binning(x, 10, strategy, coverage=1) == choose_binning(x, 10, strategy)
 
 
-def test_far_values_are_named():
+def test_far_values_are_named_and_weights_tell_what_is_far(X):
     x = np.random.default_rng(0).normal(size=(400, 3))
     x[0, 1] = -99
     with pytest.warns(OutlierWarning, match=r"variable\(s\) 'x1'.* coverage=0\.99"):
@@ -208,6 +214,13 @@ def test_far_values_are_named():
     choose_binning(x, 10, range=(-100, 5))
     choose_binning(x, 10, coverage=0.99)
     choose_binning(x, 10, "quantile")
+    X = np.vstack([X, [[1e3, 0.0, 0.0]]])
+    assert choose_binning(X, sample_weight=np.append(np.ones(200), 0.0)) == choose_binning(X[:-1])
+    with pytest.warns(OutlierWarning):
+        choose_binning(X, sample_weight=np.append(np.full(200, 2.0), 1.0))
+    assert stretched_ranges(X[:, :1], np.append(np.ones(200), 2.0))
+    assert not stretched_ranges(X[:, :1], np.append(np.ones(200), 20.0))  # a tenth of all is not few
+    assert not stretched_ranges(X[:, :1], np.full(201, 0.2))  # of 40 samples nothing is said
 
 
 def test_quantile_ties_make_fewer_bins():
@@ -268,16 +281,6 @@ def test_constant_to_rounding_and_within_a_range(X):
     with pytest.warns(ConstantVariableWarning, match="'x1'"):
         binning = choose_binning(X, range=[None, (0, 1), None])
     assert (binning.edges[1][0], binning.edges[1][-1]) == (0, 1)
-
-
-def test_missing_entries_do_not_count(X):
-    X[0] = 1e9
-    masked = np.ma.masked_array(X, mask=np.zeros_like(X, dtype=bool))
-    masked[0] = np.ma.masked
-    assert choose_binning(masked) == choose_binning(X[1:])
-    X[:, 1:] = np.nan
-    with pytest.raises(InvalidInputError, match="'x1', 'x2' have no observed value"):
-        choose_binning(X)
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
@@ -352,13 +355,3 @@ def test_integer_weights_are_repeated_samples(options):
     shuffled = pd.Series(weights).iloc[::-1]
     renamed = Binning(found.edges, tuple("abc"), found.strategy)
     assert choose_binning(frame, 6, **options, sample_weight=shuffled) == renamed
-
-
-def test_weights_tell_what_is_far(X):
-    X = np.vstack([X, [[1e3, 0.0, 0.0]]])
-    assert choose_binning(X, sample_weight=np.append(np.ones(200), 0.0)) == choose_binning(X[:-1])
-    with pytest.warns(OutlierWarning):
-        choose_binning(X, sample_weight=np.append(np.full(200, 2.0), 1.0))
-    assert stretched_ranges(X[:, :1], np.append(np.ones(200), 2.0))
-    assert not stretched_ranges(X[:, :1], np.append(np.ones(200), 20.0))  # a tenth of all is not few
-    assert not stretched_ranges(X[:, :1], np.full(201, 0.2))  # of 40 samples nothing is said

@@ -163,14 +163,17 @@ def test_many_components_are_counted_and_not_listed():
     assert max(len(note) for note in (*report.notes, *identifiability_issues(alike))) <= 300
 
 
-def test_one_component_is_always_unique():
+def test_one_component_is_always_unique_and_the_papers_size_generically():
     for report in (
         check_identifiability(random_model([2, 3, 2], 1)),
         check_identifiability(n_bins=[2, 3, 2], rank=1),
         check_identifiability(random_model([2] * 6, 1), triples=[(0, 1, 2), (3, 4, 5)]),
     ):
-        assert report.verdict == UNIQUE
-        assert report.is_locally_unique
+        assert (report.verdict, report.is_locally_unique) == (UNIQUE, True)
+    report = check_identifiability(n_variables=10, n_bins=15, rank=10)
+    assert report.max_ranks == {"gevd": 57, "generic": 256, "kruskal": 70, "paper-gevd": 45, "paper-generic": 132}
+    assert report.verdict == GENERIC
+    assert (report.is_generically_unique, report.is_unique, report.is_locally_unique) == (True, False, True)
 
 
 @pytest.mark.parametrize(
@@ -235,15 +238,6 @@ def test_sizes_agree_with_a_random_model(n_bins, rank, seed):
     expected = GENERIC if at_model.is_unique and rank > 1 else at_model.verdict
     assert from_sizes.verdict == expected
     assert [stack.k_rank for stack in from_sizes.stacked] == [stack.k_rank for stack in at_model.stacked]
-
-
-def test_papers_size_before_any_data():
-    report = check_identifiability(n_variables=10, n_bins=15, rank=10)
-    assert report.max_ranks == {"gevd": 57, "generic": 256, "kruskal": 70, "paper-gevd": 45, "paper-generic": 132}
-    assert report.verdict == GENERIC
-    assert report.is_generically_unique
-    assert not report.is_unique
-    assert report.is_locally_unique
 
 
 def test_triples_that_do_not_tie_the_variables_together():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from shared import ambiguous_groups
 
 import tensorly_smp as smp
 from tensorly_smp.likelihood.cells import choose_cells
@@ -9,8 +10,7 @@ from tensorly_smp.likelihood.em import smooth_em
 from tensorly_smp.likelihood.steps import CellSamples
 from tensorly_smp.search.moves import _mergeable, _valley, rival_moves
 
-GROUPS = np.arange(600) % 3
-X = np.random.default_rng(0).normal(size=(600, 5)) + np.array([[0] * 5, [0, 0, 7, 0, 0], [6, 5, 3, 4, 5]])[GROUPS]
+X, GROUPS = ambiguous_groups(600)
 
 
 #: The two groups that are alike as one, and the third in halves.
