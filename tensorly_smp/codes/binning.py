@@ -190,7 +190,7 @@ class Binning:
         pairs = zip(self.variables, self.is_uniform, strict=True)
         if uneven := [name for name, uniform in pairs if not uniform and name not in self.values]:
             words = f"those of variable(s) {listed(uneven)} differ (strategy={shown(self.strategy)})"
-            advice = 'Use method="histogram", or bins of strategy="uniform"'
+            advice = 'Use method="histogram" (of an estimator: density="histogram"), or bins of strategy="uniform"'
             raise NonUniformBinsError(f"Sinc reconstruction needs bins of equal width; {words}. {advice}.")
 
     def __eq__(self, other: object) -> bool:

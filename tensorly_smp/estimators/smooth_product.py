@@ -32,7 +32,7 @@ from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.densities.smooth import background_share, fine_probabilities, smooth_conditionals
 from tensorly_smp.dependence.pairs import dependence_warning
 from tensorly_smp.estimators.fitted import FittedMixture
-from tensorly_smp.exceptions import IdentifiabilityWarning, InvalidInputError, InvalidTypeError, NonUniformBinsError
+from tensorly_smp.exceptions import IdentifiabilityWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.blocks import LOSSES
 from tensorly_smp.factors.mixture_factors import MixtureFactors, empty_component_warning
 from tensorly_smp.factors.sweeps import Callback
@@ -395,10 +395,7 @@ class SmoothProductMixture(FittedMixture):
         if is_start and (repeated := repeated_value_warning(subsample, variables.discrete, weights)):
             warn(repeated)
         if density == "sinc":
-            try:
-                binning.require_uniform()
-            except NonUniformBinsError as error:
-                raise NonUniformBinsError(f'{error} Here: density="histogram", or binning="uniform".') from error
+            binning.require_uniform()
         is_counted = is_one_of(self.init, ("gevd", "random")) or is_one_of(self.triples, ("all",))
         if self.refine == "smooth" and not is_counted:
             # These starts count no triples, but what is asked for is wrong all the same.
@@ -524,8 +521,6 @@ class SmoothProductMixture(FittedMixture):
 
     def _check_parameters(self) -> None:
         """Refuse what no later stage would, or only after the work is done."""
-        if isinstance(self.n_bins, str):
-            raise InvalidInputError(f"n_bins is {shown(self.n_bins)}; expected numbers of bins.")
         if not isinstance(self.binning, str | Binning):
             kind = type(self.binning).__name__
             raise InvalidTypeError(f'binning is {kind}; expected "uniform", "quantile" or a Binning.')
