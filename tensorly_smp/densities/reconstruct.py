@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tensorly_smp._support.checks import checked_choice, checked_real, float_array, warn
-from tensorly_smp._support.representations import shown
+from tensorly_smp._support.representations import joined, shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.densities.conditionals import (
@@ -258,14 +258,11 @@ def _warn_of_clipping(clipped: np.ndarray, binning: Binning, limit: float) -> No
     if not len(where):
         return
     worst = sorted(where.tolist(), key=lambda place: -clipped[tuple(place)])
-    named = ", ".join(
-        f"variable {shown(binning.variables[n])} component {r} ({clipped[n, r]:.0%})" for n, r in worst[:_SHOWN]
-    )
-    more = f" and {len(worst) - _SHOWN} more" if len(worst) > _SHOWN else ""
+    named = [f"variable {shown(binning.variables[n])} component {r} ({clipped[n, r]:.0%})" for n, r in worst]
     warn(
         f"Sinc reconstruction was negative, and was clipped, by more than {limit:.0%} of the mass in {len(worst)} of "
-        f"{clipped.size} conditional densities: {named}{more}. Either the bins are too wide "
-        "for so narrow a density (try more bins, or a narrower range), or they hold too few samples (try fewer); the "
-        'method "histogram" does without.',
+        f"{clipped.size} conditional densities: {joined(named, _SHOWN)}. Either the bins are too wide for so narrow a "
+        "density (try more bins, or a narrower range), or they hold too few samples (try fewer); the method "
+        '"histogram" does without.',
         ClippedMassWarning,
     )

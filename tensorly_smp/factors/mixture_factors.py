@@ -178,8 +178,8 @@ class MixtureFactors:
             received = np.ones(1) if weights is None else to_numpy(weights)
         except (TypeError, ValueError, ArithmeticError) as error:
             raise InvalidTypeError(
-                f"{type(cp_tensor).__name__} is not a CP tensor; expected CPTensor or (weights, factors), of numbers, "
-                "or MixtureFactors, as gevd_start returns: the start itself, not the matrices in its .factors."
+                f"{type(cp_tensor).__name__} is not a CP tensor; expected CPTensor, (weights, factors) of numbers, or "
+                "MixtureFactors, as gevd_start returns: the start itself, not the matrices in its .factors."
             ) from error
         if not shapes or any(len(shape) != 2 or shape[1] != shapes[0][1] for shape in shapes):
             raise InvalidInputError(f"The factors have shapes {shapes}; expected matrices (n_bins, rank).")
@@ -192,15 +192,11 @@ class MixtureFactors:
             signs = np.where((values < 0).any(axis=0), -1.0, 1.0)
             received = received * signs
             if not np.isfinite(values).all() or (values * signs < 0).any() or not values.any(axis=0).all():
-                raise InvalidInputError(
-                    f"Factor {n} has a column that is zero, not finite, or of mixed signs. To start from it, take "
-                    "np.abs(factor) or np.maximum(factor, 0), or a decomposition that is non-negative."
-                )
+                what = f"Factor {n} has a column that is zero, not finite, or of mixed signs"
+                raise InvalidInputError(f"{what}; expected none: np.abs(factor) or np.maximum(factor, 0) is a start.")
         if not (np.isfinite(received).all() and (received >= 0).all() and (received > 0).any()):
-            raise InvalidInputError(
-                f"The weights, with the signs of the columns, are {received}; expected {shapes[0][1]} that are "
-                "non-negative and not all zero."
-            )
+            what = f"The weights, with the signs of the columns, are {received}"
+            raise InvalidInputError(f"{what}; expected {shapes[0][1]} that are non-negative and not all zero.")
         with np.errstate(divide="ignore"):  # the weight of an empty component
             log_weights = tl.log(tl.abs(weights))
         columns = []

@@ -47,11 +47,6 @@ PADDING = 0.07
 PER_PAGE = 12
 
 
-def pyplot() -> Any:
-    """The module matplotlib.pyplot."""
-    return import_extra("matplotlib.pyplot", "plot", "A picture")
-
-
 def component_style(component: int, is_point: bool = False) -> dict[str, Any]:
     """Color and line of a component, or marker of its points, the same in every picture."""
     row, column = divmod(component, len(COLORS))
@@ -98,7 +93,7 @@ def panels(
     figsize : (float, float), optional
         Width and height of a new figure, by default as the panels have them.
     """
-    plt = pyplot()
+    plt = import_extra("matplotlib.pyplot", "plot", "A picture")
     if axes is None:
         n_columns = COLUMNS.get(n_panels, 4) if n_columns is None else n_columns
         n_rows = ceil(n_panels / n_columns)

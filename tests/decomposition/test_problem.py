@@ -215,7 +215,7 @@ def test_a_start_may_have_columns_of_either_sign():
         np.testing.assert_array_equal(found.trace.loss, expected.trace.loss)
     with pytest.raises(InvalidInputError, match=r"with the signs of the columns, are \[-1.  2.\]"):
         factorize(single(), init=(np.array([-1.0, 2.0]), factors))
-    with pytest.raises(InvalidInputError, match=r"Factor 0 has a column .* of mixed signs. To start from it, take"):
+    with pytest.raises(InvalidInputError, match=r"Factor 0 has a column .* of mixed signs; expected none"):
         factorize(single(), init=(None, [factors[0] - 0.5, *factors[1:]]))
 
 

@@ -60,7 +60,7 @@ def test_warning_names_variables_and_components():
         reconstruct_density(factors)
     assert "'a'" not in str(caught[0].message)
     assert caught[0].filename == __file__
-    with pytest.warns(ClippedMassWarning, match="and 1 more"):
+    with pytest.warns(ClippedMassWarning, match="6 of 6 .*component 1"):
         reconstruct_density(factors, clip_warning=1e-9)
 
 
