@@ -64,14 +64,6 @@ def single_axes(ax: Axes | None, size: tuple[float, float] | None = None) -> Axe
     return panels(None if ax is None else [ax], 1, figsize=(6.4, 4.8) if size is None else size)[0]
 
 
-def _checked_size(size: Any) -> Any:
-    """Width and height of a figure in inches, or an error if they are none."""
-    sides = float_array(size, "figsize")
-    if sides.shape != (2,) or not ((sides >= 1.0) & (sides <= 200.0)).all():
-        raise InvalidInputError(f"figsize is {shown(size)}; expected width and height in inches, from 1 to 200.")
-    return size
-
-
 def panels(
     axes: Any,
     n_panels: int,
@@ -99,7 +91,10 @@ def panels(
         n_rows = ceil(n_panels / n_columns)
         if figsize is None:
             figsize = (max(size[0] * n_columns, 5.0), max(size[1] * n_rows, 3.2))
-        figure = plt.figure(figsize=_checked_size(figsize), layout="constrained")
+        sides = float_array(figsize, "figsize")
+        if sides.shape != (2,) or not ((sides >= 1.0) & (sides <= 200.0)).all():
+            raise InvalidInputError(f"figsize is {shown(figsize)}; expected width and height in inches, from 1 to 200.")
+        figure = plt.figure(figsize=figsize, layout="constrained")
         # Labels of neighbors would touch.
         cast("Any", figure.get_layout_engine()).set(w_pad=PADDING, h_pad=PADDING)
         grid = figure.add_gridspec(n_rows, n_columns)
