@@ -433,7 +433,9 @@ def _solve(factors: np.ndarray, grams: np.ndarray, gradient: np.ndarray, shift: 
     search = ahead = rest @ inverses
     squared_norm = start_squared_norm = np.vdot(rest, ahead)
     for _ in range(_N_CONJUGATE_GRADIENTS):
-        image = _normal_product(factors, grams, blocks, search)
+        # (J'J + shift I) X: block (a, b) maps X_b to F_a (G_c * (X_b' F_b)), c the third mode.
+        crosses = search.transpose(0, 2, 1) @ factors
+        image = search @ blocks + factors @ (grams[_LAST] * crosses[_NEXT] + grams[_NEXT] * crosses[_LAST])
         length = squared_norm / np.vdot(search, image)
         step = step + length * search
         rest = rest - length * image
@@ -444,9 +446,3 @@ def _solve(factors: np.ndarray, grams: np.ndarray, gradient: np.ndarray, shift: 
             break
         search = ahead + squared_norm / previous * search
     return step
-
-
-def _normal_product(factors: np.ndarray, grams: np.ndarray, blocks: np.ndarray, parts: np.ndarray) -> np.ndarray:
-    """(J'J + shift I) X: block (a, b) maps X_b to F_a (G_c * (X_b' F_b)), c the third mode."""
-    crosses = parts.transpose(0, 2, 1) @ factors  # X_b' F_b
-    return parts @ blocks + factors @ (grams[_LAST] * crosses[_NEXT] + grams[_NEXT] * crosses[_LAST])
