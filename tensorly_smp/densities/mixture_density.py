@@ -158,8 +158,11 @@ class SampleDensity(ABC):
             Rows sum to one; the weights for a sample without any entry.
         """
         samples = read_samples(X, self.variables, value_labels=self.value_labels)
-        shares = joint_to_posterior(self._log_joint(samples.values), self.weights)
-        return samples.labels.wrap(shares, POSTERIOR)
+        return samples.labels.wrap(self.posteriors(samples.values), POSTERIOR)
+
+    def posteriors(self, values: np.ndarray) -> np.ndarray:
+        """The same (n_samples, rank) of samples that have been read (n_samples, n_variables)."""
+        return joint_to_posterior(self._log_joint(values), self.weights)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,7 +13,7 @@ from tensorly_smp._support.checks import RandomState, is_among, warn
 from tensorly_smp._support.parallel import OnePart, Parts, is_chunked
 from tensorly_smp._support.representations import joined, listed, shown
 from tensorly_smp.codes.binning import Binning, binning_of_values, checked_values, quantile_edges
-from tensorly_smp.codes.encoding import Codes, PackedIndicators, encode_samples, one_hot
+from tensorly_smp.codes.encoding import MISSING, Codes, PackedIndicators, one_hot
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, MergedBinsWarning, RepeatedValueWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
@@ -35,6 +35,7 @@ from tensorly_smp.samples.labels import SampleLabels
 from tensorly_smp.samples.parts import Chunk, layout_of, read_parts, survey_parts
 from tensorly_smp.samples.reading import NO_LABELS, Samples, label_refusal, read_samples
 from tensorly_smp.samples.values import (
+    bin_indices,
     crowded_variables,
     drop_zero_weight,
     evenly_spaced,
@@ -200,7 +201,7 @@ class ReadSamples:
             pieces = zip(found.pieces, self.sizes, strict=True)
             return da.concatenate([da.from_delayed(piece, (size,), np.int64) for piece, size in pieces]), None
         values = self.parts.piece.values
-        posterior = density.posterior(values)
+        posterior = density.posteriors(values)
         return posterior.argmax(axis=1), posterior if self.subsample.values is values else None
 
 
@@ -228,9 +229,8 @@ def _clusters_of_part(chunk: Chunk, density: MixtureDensity) -> np.ndarray:
 
 def _encode_part(chunk: Chunk, binning: Binning) -> CellPart:
     """Codes of a part."""
-    codes = np.empty(chunk.values.shape, dtype=np.int8)
-    if len(chunk.values):
-        codes = encode_samples(chunk.values, binning).values
+    codes = bin_indices(chunk.values, binning.edges)
+    codes[np.isnan(chunk.values)] = MISSING
     return CellPart(PackedIndicators(codes, binning.n_bins), chunk.weights)
 
 

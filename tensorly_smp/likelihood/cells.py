@@ -19,6 +19,8 @@ from tensorly_smp.splines.basis import LINEAR, N_BASIS, ArcsinhTransform, Spline
 #: Numbers of basis functions to choose from; the first where components have fewer samples than this on average.
 BASIS_NUMBERS = (24, 40, N_BASIS, 2 * N_BASIS)
 FEWEST_SAMPLES = 50.0
+#: Share of the variables, then, whose details they have to resolve: of at most 20 variables, all.
+OF_MANY = 0.95
 #: With fewer samples of a component than this, fewer knots are needed: how fine the details are that samples show goes
 #: with the fifth root of their number. (KL with 80 and 40, mean of five truths: GMM 4, 3, 400 .104 and .107, Laplace 6,
 #: 3, 400 .177 and .176, Gaussian 6, 3, 400 .064 and .063, GMM and Laplace 10, 5, 1000 .178 and .178, .188 and .189;
@@ -274,7 +276,7 @@ def choose_cells(
     n_variables = values.shape[1]
     bounds = [(None, None)] * n_variables if support is None else support
     lines = [NO_LINE] * n_variables
-    needed = 0.0
+    knots = []
     of_component = max((each.total for each in every), default=0.0) / rank
     numbers = BASIS_NUMBERS if of_component < FEWEST_SAMPLES else BASIS_NUMBERS[1:]
     share = min(1.0, of_component / MANY_SAMPLES) ** 0.2
@@ -290,7 +292,7 @@ def choose_cells(
     for n in range(n_variables):
         if n in easy:
             lines[n], n_knots = easy[n]
-            needed = max(needed, n_knots * share)
+            knots.append(n_knots)
         if n in easy or n in chosen:
             continue
         exact = every[n]
@@ -301,7 +303,10 @@ def choose_cells(
             chosen[n] = to_rounding.distinct
             continue
         lines[n], n_knots = _needed_line(exact, rank, bounds[n])
-        needed = max(needed, n_knots * share)
+        knots.append(n_knots)
+    # Of few samples the narrowest interval is narrow by chance in some of many variables.
+    most = OF_MANY if of_component < FEWEST_SAMPLES else 1.0
+    needed = share * np.quantile(knots, most, method="higher") if knots else 0.0
     cells = Cells(
         basis=spline_basis(next((size for size in numbers if size - 3 >= needed), numbers[-1]), shape),
         low=np.zeros(n_variables),

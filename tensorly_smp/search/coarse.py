@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -99,7 +100,9 @@ class MidRanks:
     @cached_property
     def centered(self) -> np.ndarray:
         """MidRanks less one half; missing entries are 0, in the middle."""
-        return np.nan_to_num(self.values - 0.5)
+        found = self.values - 0.5
+        found[np.isnan(found)] = 0.0
+        return found
 
 
 def overlapping_bins(mid_ranks: MidRanks, n_intervals: int, cells: Cells | None = None) -> CellSamples:
@@ -169,16 +172,22 @@ def canonical(mid_ranks: MidRanks) -> MidRanks:
     skewness = squares @ centered
     place = np.argsort(np.argsort(np.abs(skewness), kind="stable"), kind="stable")
     mixing = np.sign(skewness) * (1.0 + (place + 1) * _GOLDEN % 1.0)
-    columns = np.where(np.isnan(mid_ranks.values), 0.75 * np.abs(mixing), centered * mixing)[:, np.argsort(place)]
+    in_place = np.argsort(place)
+
+    def signed(rows: Any) -> np.ndarray:
+        is_missing = np.isnan(mid_ranks.values[rows])
+        return np.where(is_missing, 0.75 * np.abs(mixing), centered[rows] * mixing)[:, in_place]
+
     # Sums decide, and where they tie the columns: multiples of the golden ratio are not independent, and other samples
     # of few values have the same sum.
-    sums = columns.sum(axis=1)
+    size = max(1, VALUES_AT_ONCE // len(place))
+    sums = np.concatenate([signed(slice(a, a + size)).sum(axis=1) for a in range(0, len(centered), size)])
     order = np.argsort(sums, kind="stable")
     if (np.diff(sums[order]) == 0.0).any():
-        order = np.lexsort([*columns.T, sums])
+        order = np.lexsort([*signed(slice(None)).T, sums])
     same_sum = np.flatnonzero(np.diff(sums[order]) == 0.0) + 1
     is_repeated = np.zeros(len(order), dtype=bool)
-    is_repeated[same_sum] = (columns[order[same_sum]] == columns[order[same_sum - 1]]).all(axis=1)
+    is_repeated[same_sum] = (signed(order[same_sum]) == signed(order[same_sum - 1])).all(axis=1)
     starts = np.flatnonzero(~is_repeated)
     return mid_ranks.take(order[starts], np.add.reduceat(mid_ranks.weights[order], starts))
 

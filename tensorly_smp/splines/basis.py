@@ -25,6 +25,7 @@ N_BASIS = 80
 #: Third differences: the limit of heavy smoothing is a Gaussian.
 DIFFERENCES = 3
 _DEGREE = 3
+_AT_ONCE = 512  # densities whose tables stay in the processor's cache
 _WIDTH = _DEGREE + 1  # bands of B'WB and of the penalty
 #: What all log-splines on a basis may be: of any shape, or concave, which leaves their densities one peak.
 SHAPES = (None, "log-concave")
@@ -213,8 +214,12 @@ def _band_products(matrix: csr_array) -> csr_array:
 
 def _log_sum(eta: np.ndarray) -> np.ndarray:
     """Logarithms (n_densities,) of the sums of exp(eta)."""
-    peak = eta.max(axis=0)
-    return np.asarray(peak + np.log(np.exp(eta - peak).sum(axis=0)))
+    found = np.empty(eta.shape[1])
+    for start in range(0, len(found), _AT_ONCE):
+        some = eta[:, start : start + _AT_ONCE]
+        peak = some.max(axis=0)
+        found[start : start + _AT_ONCE] = peak + np.log(np.exp(some - peak).sum(axis=0))
+    return found
 
 
 # Many symmetric banded systems at a time: Cholesky factor, solution, determinant, bands of the inverse. A fit has one

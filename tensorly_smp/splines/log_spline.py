@@ -292,7 +292,7 @@ FEW_PENALTIES = PENALTIES[::2]
 LEAST_FREEDOM = 0.01
 #: Smaller penalties are not tried once the criterion is this far, in nats, below its best. (In 3200 densities of the
 #: paper's cases, 200 to 20 000 samples, it never fell by 2 and rose again above the best.)
-HOPELESS = 5.0
+HOPELESS = 3.0
 
 _PATH_STEPS, _PATH_TOL = 20, 0.01  # Newton steps per penalty at most, and what the last may promise, in nats
 
