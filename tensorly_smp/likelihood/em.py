@@ -12,7 +12,7 @@ import numpy as np
 from tensorly_smp._support.checks import checked_integer
 from tensorly_smp._support.iteration import Coordinates, Iteration, MeanGain, StopReason, iterate_together, walk_of
 from tensorly_smp.likelihood.cells import Cells, combined_cells
-from tensorly_smp.likelihood.steps import CellSamples, Expectation, Mixture
+from tensorly_smp.likelihood.steps import CLEAR_FROM, CellSamples, Expectation, Mixture
 from tensorly_smp.splines.log_spline import FEW_PENALTIES, choose_penalties, effective_parameters, fit_log_splines
 
 #: Penalties are chosen anew after each of these rounds of passes.
@@ -72,7 +72,7 @@ def run_em(
 
     def advance(numbers: list[int], positions: list[Mixture], expected: list[Expectation]) -> list[Mixture]:
         together = Expectation.side_by_side(expected)
-        are_clear = [each.is_clear for each in expected]
+        are_clear = [each.is_clear for each in expected] if len(samples.cells.smooth) >= CLEAR_FROM else ()
         return samples.maximize(together, Mixture.side_by_side(positions), joined(numbers), are_clear).split()
 
     def joined(numbers: list[int]) -> np.ndarray:

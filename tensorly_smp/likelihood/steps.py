@@ -34,9 +34,9 @@ _LOWEST = float(np.log(SMALLEST_PROBABILITY))
 _TINY = 1e-300
 #: Entries from which samples in memory are packed, where the products of these are compiled.
 LEAST_PACKED = 500_000
-#: Of clear posteriors none is farther from zero and one than this; there, an M-step ends when Newton's steps promise
-#: less than this, in nats.
-CLEAR, CLEAR_GAIN = 1e-9, 1e-3
+#: Of clear posteriors, which so many variables may have, none is farther from zero and one than this; there, an M-step
+#: ends when Newton's steps promise less than this, in nats.
+CLEAR_FROM, CLEAR, CLEAR_GAIN = 20, 1e-9, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -524,7 +524,7 @@ class CellSamples:
         return Mixture(log_weights, coefficients, tables, mixture.parts)
 
     def maximize(
-        self, expected: Expectation, mixture: Mixture, penalty: np.ndarray, are_clear: Sequence[bool] = (False,)
+        self, expected: Expectation, mixture: Mixture, penalty: np.ndarray, are_clear: Sequence[bool] = ()
     ) -> Mixture:
         """M-step: shares of the expected counts and, for every smooth density, one Newton step.
 
@@ -534,8 +534,10 @@ class CellSamples:
         if not self.cells.smooth:
             return self.mixture_of(expected, mixture.columns, mixture.tables)
         shares, totals = self.shares(expected.counts)
-        promised = np.where(np.repeat(are_clear, mixture.sizes), CLEAR_GAIN, np.inf)
-        tol = (promised / totals.reshape(-1, mixture.rank)).ravel()
+        tol: Any = np.inf
+        if any(are_clear):
+            promised = np.where(np.repeat(are_clear, mixture.sizes), CLEAR_GAIN, np.inf)
+            tol = (promised / totals.reshape(-1, mixture.rank)).ravel()
         moved = fit_log_splines(self.cells.basis, shares, penalty / totals, mixture.columns, tol=tol)
         return self.mixture_of(expected, moved, mixture.tables)
 

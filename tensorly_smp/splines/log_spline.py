@@ -268,7 +268,7 @@ def fit_log_splines(
     start = basis.normalized(basis.gaussian(shares) if start is None else basis.shaped(start))
     data = basis.transposed @ shares
     compiled = compiled_for(basis, len(penalty))
-    tolerances = np.broadcast_to(tol, penalty.shape)
+    tolerances = np.full(penalty.shape, tol)
     for columns in chunks(shares.shape[1]):
         fit = LogSplineFit.at(basis, data[:, columns], penalty[columns], start[:, columns])
         start[:, columns] = maximize(fit, n_steps, tolerances[columns], compiled).coefficients
