@@ -345,22 +345,16 @@ def binning_of_values(
             continue
         ends[n] = bounds_of(values[:, n], (low, high), ranges[n], share, counts[n], name, weights)
         constant += [name] * is_constant(low, high, counts[n])
-    edges: list[Any] = [None] * len(names)
-    for count in set(counts):
-        alike = [n for n, own in enumerate(counts) if own == count]
-        for n, row in zip(alike, np.linspace(ends[alike, 0], ends[alike, 1], count + 1, axis=1), strict=True):
-            edges[n] = row
+    edges = _uniform_edges(ends, counts)
     stretched = []
     if strategy == "quantile":
-        for n, (name, count, (low, high)) in enumerate(zip(names, counts, ends.tolist(), strict=True)):
-            if name not in discrete:
-                observed, own = observed_values(values[:, n], weights)
-                edges[n] = quantile_edges(observed, low, high, count, own)
+        for n in (n for n, name in enumerate(names) if name not in discrete):
+            observed, own = observed_values(values[:, n], weights)
+            edges[n] = quantile_edges(observed, float(ends[n, 0]), float(ends[n, 1]), counts[n], own)
     elif tells_outliers:
         far = {*crowded_variables(values, edges, weights), *(stretched_ranges(values, weights) if share == 1.0 else ())}
-        told = {*constant, *discrete}
         # Only a range that the values set themselves: one that was given is meant.
-        stretched = [names[n] for n in sorted(far) if None in ranges[n] and names[n] not in told]
+        stretched = [names[n] for n in sorted(far) if None in ranges[n] and names[n] not in {*constant, *discrete}]
     binning = Binning(tuple(edges), tuple(names), strategy, frozenset(constant), discrete)
     merged = {
         name: n_made
@@ -371,6 +365,15 @@ def binning_of_values(
         return binning, []
     columns = values[:, [names.index(name) for name in constant]]
     return binning, _warnings_of_bins(stretched, dict(zip(constant, columns.T, strict=True)), merged)
+
+
+def _uniform_edges(ends: np.ndarray, counts: Sequence[int]) -> list[np.ndarray]:
+    """Equally spaced edges of every variable, between its ends (n_variables, 2)."""
+    edges: dict[int, np.ndarray] = {}
+    for count in set(counts):
+        alike = [n for n, own in enumerate(counts) if own == count]
+        edges |= dict(zip(alike, np.linspace(ends[alike, 0], ends[alike, 1], count + 1, axis=1), strict=True))
+    return [edges[n] for n in range(len(counts))]
 
 
 def _warnings_of_bins(
@@ -574,15 +577,13 @@ def plain_edges(edges: Sequence[Any]) -> dict[int, np.ndarray]:
     """Read-only copies of those edges, by position, that are arrays like the first and valid; all checked at once."""
     chosen = [n for n, each in enumerate(edges) if type(each) is np.ndarray and each.dtype == np.float64]
     chosen = [n for n in chosen if edges[n].ndim == 1 and len(edges[n]) == max(3, len(edges[chosen[0]]))]
-    if not chosen:
-        return {}
-    rows = np.array([edges[n] for n in chosen])
+    rows = np.array([edges[n] for n in chosen]).reshape(len(chosen), -1 if chosen else 3)
     with np.errstate(over="ignore", invalid="ignore"):
         spans = rows[:, -1] - rows[:, 0]
-        are_wide = np.diff(rows, axis=1).min(axis=1) >= np.maximum(_TINY, LEAST_SHARE * spans)
-    are_valid = np.isfinite(rows).all(axis=1) & (spans <= MAX / 2) & are_wide
+        are_valid = np.diff(rows, axis=1).min(axis=1) >= np.maximum(_TINY, LEAST_SHARE * spans)
+    are_valid &= np.isfinite(rows).all(axis=1) & (spans <= MAX / 2)
     rows.flags.writeable = False
-    return {n: row for n, row, is_valid in zip(chosen, rows, are_valid.tolist(), strict=True) if is_valid}
+    return {chosen[k]: rows[k] for k in np.flatnonzero(are_valid).tolist()}
 
 
 def _increasing(numbers: Any, what: str, name: Hashable, fewest: int) -> np.ndarray:

@@ -279,13 +279,13 @@ class GridConditionals:
     def each_logpdf(cls, grids: Sequence[GridConditionals], x: np.ndarray) -> np.ndarray:
         """Log-densities (n_variables, n_points, rank) of several variables at points x (n_variables, n_points)."""
         t, cells, step, width, outside = cls._locate(grids, x)
-        left = np.concatenate([each.left for each in grids])[cells]
-        right = np.concatenate([each.right for each in grids])[cells]
-        values = right - left
+        left = np.concatenate([each.left for each in grids])
+        right = np.concatenate([each.right for each in grids])
+        values = (right - left)[cells]
         values *= (step / width)[..., None]
-        values += left
+        values += left[cells]
         if (lost := values <= 0.0).any():  # at the low end of a cliff, by rounding
-            values[lost] = np.minimum(left, right)[lost]
+            values[lost] = np.minimum(left, right)[cells][lost]
         np.log(values, out=values)
         for n in np.flatnonzero(outside.any(axis=1)).tolist():
             own = outside[n]

@@ -496,25 +496,22 @@ class MixtureDensity(SampleDensity):
         """Logarithm of w_r prod_n f_n(x_n | r), the product over the observed entries."""
         with np.errstate(divide="ignore"):
             log_weights = np.log(self.weights)
-        joint = np.empty((len(values), self.rank))
+        joint = np.tile(log_weights, (len(values), 1))
         n_rows = max(1, _CHUNK_CELLS // self.rank)
         grids = {n: each for n, each in enumerate(self.conditionals) if isinstance(each, GridConditionals)}
         for start in range(0, len(values), n_rows):
             rows = slice(start, start + n_rows)
             block = joint[rows]
-            block[:] = log_weights
             size = max(1, n_rows // len(block))  # few samples: many variables at a time
             for some in (list(grids)[first : first + size] for first in range(0, len(grids), size)):
                 columns = values[rows, some].T
                 missing = np.isnan(columns)
-                own = [grids[n] for n in some]
-                logs = GridConditionals.each_logpdf(own, np.where(missing, 0.0, columns))
+                logs = GridConditionals.each_logpdf([grids[n] for n in some], np.where(missing, 0.0, columns))
                 logs[missing] = 0.0
                 block += logs.sum(axis=0)
-            for n in range(self.n_variables):
-                if n not in grids:
-                    observed = ~np.isnan(values[rows, n])
-                    block[observed] += self.conditionals[n].logpdf(values[rows, n][observed])
+            for n in sorted({*range(self.n_variables)} - grids.keys()):
+                observed = ~np.isnan(values[rows, n])
+                block[observed] += self.conditionals[n].logpdf(values[rows, n][observed])
         return joint
 
     def _within(self) -> np.ndarray:

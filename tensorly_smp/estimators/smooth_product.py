@@ -43,11 +43,10 @@ from tensorly_smp.fitting.walk import walk
 from tensorly_smp.identifiability.bounds import KnownMarginals
 from tensorly_smp.identifiability.likeness import identifiability_issues
 from tensorly_smp.likelihood.comparison import Candidate
-from tensorly_smp.likelihood.steps import effective_weights
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
 from tensorly_smp.samples.codebook import ATTRIBUTE, units_of, with_units
 from tensorly_smp.samples.reading import NO_LABELS
-from tensorly_smp.samples.values import merge_equal_rows
+from tensorly_smp.samples.values import effective_weights, merge_equal_rows
 from tensorly_smp.splines.basis import SHAPES
 from tensorly_smp.storage import storable
 from tensorly_smp.uncertainty.bootstrap import Refit, run_bootstrap

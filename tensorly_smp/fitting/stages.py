@@ -36,9 +36,10 @@ from tensorly_smp.likelihood.cells import Cells, choose_cells, curved_cells, exa
 from tensorly_smp.likelihood.comparison import Candidate, distinct_candidates, find_rivals
 from tensorly_smp.likelihood.em import SmoothFit, smooth_em
 from tensorly_smp.likelihood.observed import Observed
-from tensorly_smp.likelihood.steps import effective_weights, log_joint
+from tensorly_smp.likelihood.steps import log_joint
 from tensorly_smp.marginals.histograms import MAX_BYTES, bytes_of_histograms
 from tensorly_smp.marginals.triples import symmetric_sums
+from tensorly_smp.samples.values import effective_weights
 from tensorly_smp.search.coarse import SearchSamples
 from tensorly_smp.search.search import search
 

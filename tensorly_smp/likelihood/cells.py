@@ -284,16 +284,13 @@ def choose_cells(
         positions = discrete_variables(values, sample_weight)
         discrete = dict(zip(positions, distinct_values(values, positions, sample_weight), strict=True))
     chosen = dict(discrete)
-    easy: dict[int, tuple[Line, float]] = {}
-    if sample_weight is None and len(values) > 1:
-        plain = [n for n in range(n_variables) if n not in chosen and len(every[n].distinct) == len(values)]
-        for some in (plain[first : first + VARIABLES_AT_ONCE] for first in range(0, len(plain), VARIABLES_AT_ONCE)):
-            easy |= _easy_lines(some, every, rank, bounds)
+    easy = _easy_lines(every, len(values), rank, bounds) if sample_weight is None else {}
     for n in range(n_variables):
+        if n in chosen:
+            continue
         if n in easy:
             lines[n], n_knots = easy[n]
             knots.append(n_knots)
-        if n in easy or n in chosen:
             continue
         exact = every[n]
         # Where hardly any repeat, no more of them would be equal to rounding but for the small ones of a long tail.
@@ -421,14 +418,19 @@ def _on_lines(cells: Cells, lines: Sequence[Line]) -> Cells:
 
 
 def _easy_lines(
-    some: Sequence[int], every: Sequence[Observed], rank: int, bounds: Sequence[Support]
+    every: Sequence[Observed], n_samples: int, rank: int, bounds: Sequence[Support]
 ) -> dict[int, tuple[Line, float]]:
-    """What :func:`_needed_line` finds for variables of as many values, none twice, that need no transform."""
-    together = Observed(np.stack([every[n].distinct for n in some]), every[some[0]].counts)
-    low, high = together.interval(np.array([bounds[n] for n in some], dtype=np.float64).T)
-    n_knots = _knots_needed(together, rank, low, high)
-    found = zip(some, low.tolist(), high.tolist(), n_knots.tolist(), strict=True)
-    return {n: ((a, b, LINEAR, 0.0), number) for n, a, b, number in found if number <= BASIS_NUMBERS[-1] - 3}
+    """What :func:`_needed_line` finds for variables that have no value twice, if they need no transform."""
+    found = {}
+    plain = [n for n, each in enumerate(every) if len(each.distinct) == n_samples > 1]
+    for some in (plain[first : first + VARIABLES_AT_ONCE] for first in range(0, len(plain), VARIABLES_AT_ONCE)):
+        together = Observed(np.stack([every[n].distinct for n in some]), every[some[0]].counts)
+        low, high = together.interval(np.array([bounds[n] for n in some], dtype=np.float64).T)
+        n_knots = _knots_needed(together, rank, low, high)
+        for n, a, b, number in zip(some, low.tolist(), high.tolist(), n_knots.tolist(), strict=True):
+            if number <= BASIS_NUMBERS[-1] - 3:
+                found[n] = (a, b, LINEAR, 0.0), number
+    return found
 
 
 def _needed_line(observed: Observed, rank: int, bounds: Support) -> tuple[Line, float]:

@@ -12,13 +12,15 @@ import numpy as np
 from tensorly_smp._support.checks import checked_integer
 from tensorly_smp._support.iteration import Coordinates, Iteration, MeanGain, StopReason, iterate_together, walk_of
 from tensorly_smp.likelihood.cells import Cells, combined_cells
-from tensorly_smp.likelihood.steps import CLEAR_FROM, CellSamples, Expectation, Mixture
+from tensorly_smp.likelihood.steps import CellSamples, Expectation, Mixture
 from tensorly_smp.splines.log_spline import FEW_PENALTIES, choose_penalties, effective_parameters, fit_log_splines
 
 #: Penalties are chosen anew after each of these rounds of passes.
 N_ROUNDS = 3
 #: ... unless fewer than this share of them change by more than this, as a logarithm.
 FEW_CHANGES, LEAST_CHANGE = 0.02, 1.5
+#: Of clear posteriors, which so many variables may have, none is farther from zero and one than this.
+CLEAR_FROM, CLEAR = 20, 1e-9
 #: Where grids are compared, densities are followed until a Newton step promises less than this, in nats per sample.
 REFITTED_TO = 1e-6
 
@@ -72,7 +74,7 @@ def run_em(
 
     def advance(numbers: list[int], positions: list[Mixture], expected: list[Expectation]) -> list[Mixture]:
         together = Expectation.side_by_side(expected)
-        are_clear = [each.is_clear for each in expected] if len(samples.cells.smooth) >= CLEAR_FROM else ()
+        are_clear = [is_clear(each.posterior) for each in expected] if len(samples.cells.smooth) >= CLEAR_FROM else ()
         return samples.maximize(together, Mixture.side_by_side(positions), joined(numbers), are_clear).split()
 
     def joined(numbers: list[int]) -> np.ndarray:
@@ -89,6 +91,11 @@ def run_em(
         for mixture, most in zip(mixtures, n_iter_max, strict=True)
     ]
     return iterate_together(walks, evaluate, advance)
+
+
+def is_clear(posterior: np.ndarray) -> bool:
+    """True if every sample belongs to one component, to rounding, as with many variables."""
+    return len(posterior) > 0 and bool((posterior.max(axis=1) > 1.0 - CLEAR).all())
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,7 @@ from scipy.special import logsumexp
 from tensorly_smp._support.parallel import OnePart, Parts, add_up
 from tensorly_smp.codes.encoding import PackedIndicators, compiled_products
 from tensorly_smp.likelihood.cells import Cells, prior_counts
+from tensorly_smp.samples.values import effective_weights
 from tensorly_smp.splines.log_spline import PENALTIES, choose_penalties, effective_parameters, fit_log_splines
 
 #: Samples at a time: intermediate arrays stay in the processor's cache, and small however many samples there are.
@@ -34,9 +35,8 @@ _LOWEST = float(np.log(SMALLEST_PROBABILITY))
 _TINY = 1e-300
 #: Entries from which samples in memory are packed, where the products of these are compiled.
 LEAST_PACKED = 500_000
-#: Of clear posteriors, which so many variables may have, none is farther from zero and one than this; there, an M-step
-#: ends when Newton's steps promise less than this, in nats.
-CLEAR_FROM, CLEAR, CLEAR_GAIN = 20, 1e-9, 1e-3
+#: In mixtures that are clear an M-step ends when Newton's steps promise less than this, in nats.
+CLEAR_GAIN = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +46,7 @@ class Expectation:
     Attributes
     ----------
     posterior : ndarray (n_samples, rank)
-        Pr(component | observed entries of the sample), rows sum to one. Of samples in parts it is kept nowhere (0,
-        rank).
+        Pr(component | observed entries of the sample), rows sum to one; of samples in parts left out, (0, rank).
     log_likelihoods : ndarray (n_mixtures,)
         Weighted sum over samples of log Pr(observed entries), in nats.
     counts : ndarray (n_rows, rank)
@@ -68,11 +67,6 @@ class Expectation:
     def log_likelihood(self) -> float:
         """The log-likelihood of a single mixture."""
         return float(self.log_likelihoods[0])
-
-    @property
-    def is_clear(self) -> bool:
-        """True if every sample belongs to one component, to rounding, as with many variables."""
-        return len(self.posterior) > 0 and bool((self.posterior.max(axis=1) > 1.0 - CLEAR).all())
 
     @classmethod
     def side_by_side(cls, found: Sequence[Expectation]) -> Expectation:
@@ -604,8 +598,3 @@ def first_columns(sizes: Sequence[int]) -> np.ndarray:
 def sum_by_mixture(columns: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     """Sums (n_mixtures,) of numbers of the components (rank,) of several mixtures."""
     return np.asarray(np.add.reduceat(columns, first_columns(sizes)))
-
-
-def effective_weights(values: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
-    """Weights (n_samples,), zero for samples (n_samples, n_variables) without entries."""
-    return np.where(np.isnan(values).all(axis=1), 0.0, 1.0 if sample_weight is None else sample_weight)

@@ -97,6 +97,11 @@ def drop_zero_weight(values: np.ndarray, sample_weight: np.ndarray | None) -> tu
     return (values[counted], weights[counted]) if counted.any() else (values, None)
 
 
+def effective_weights(values: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
+    """Weights (n_samples,), zero for samples (n_samples, n_variables) without entries."""
+    return np.where(np.isnan(values).all(axis=1), 0.0, 1.0 if sample_weight is None else sample_weight)
+
+
 def ranges(values: np.ndarray) -> np.ndarray:
     """Smallest and largest value of every variable, (2, n_variables); NaN where there is none.
 

