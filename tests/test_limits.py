@@ -57,7 +57,7 @@ def test_numbers_that_run_away_are_refused_beforehand(name):
     assert len(str(caught.value)) < 500
 
 
-def test_the_limit_itself_is_allowed():
+def test_limits_are_allowed_and_in_the_docs():
     for name, most in MOST.items():
         assert checked_integer(most, name) == most
         with pytest.raises(SizeLimitError, match=f"{name} is {most + 1}; expected at most {most}"):
@@ -65,9 +65,7 @@ def test_the_limit_itself_is_allowed():
     assert checked_integer(2**53, "anything") == 2**53
     with pytest.raises(SizeLimitError):
         checked_integer(-(10**400), "anything")
-
-
-def test_the_docs_have_the_limits():
+    # The docs have the limits.
     text = (Path(__file__).parents[1] / "docs" / "scaling.md").read_text(encoding="utf-8")
     table = text[text.index("## Limits") :]
     numbers = {int(number.replace(" ", "")) for number in re.findall(r"\d[\d ]*\d", table)}

@@ -83,11 +83,9 @@ def test_they_pass_where_there_are_enough_variables(estimator, check):
     check(estimator)
 
 
-def test_every_name_is_of_a_check():
+def test_expected_names_are_of_checks_and_on_the_page():
     known = {name_of(check) for _, check in estimator_checks_generator(smp.SmoothProductMixture(refine=None))}
     assert set(EXPECTED_FAILED_CHECKS) <= known
-
-
-def test_page_lists_the_same_checks():
+    # Page lists the same checks.
     rows = re.findall(r"^\| `(check_\w+)` \| (.+?) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert dict(rows) == EXPECTED_FAILED_CHECKS

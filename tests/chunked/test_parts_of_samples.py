@@ -122,7 +122,7 @@ def test_samples_in_cells_are_those_in_memory(rounded, weighted):
     assert np.allclose(other.component_counts, one.component_counts, rtol=1e-12)
 
 
-def test_empty_parts_add_nothing():
+def test_empty_parts_add_nothing_and_entries_take_a_byte_or_two():
     x = mixed()
     cells = choose_cells(x, 2)
     for step in (0.0, 1.0):
@@ -137,6 +137,16 @@ def test_empty_parts_add_nothing():
         assert [part.membership.shape[0] for part in found.parts.gather()] == [210, 0]
         assert np.allclose(found.prior, CellSamples.assign_to_grid(x[:210], cells).prior)
         assert found.e_step(*tables(len(found.prior))).component_counts.sum() == pytest.approx(found.total_weight)
+    # Codes take a byte an entry and cells two.
+    x = mixed()
+    codes = ReadSamples.of(da.from_array(x, chunks=(90, 4))).encode(smp.choose_binning(x))
+    for samples, n_bytes in ((codes.coded, 1), (codes.assign_to_grid(choose_cells(x, 2)).parts, 2)):
+        parts = samples.gather()
+        assert sum(part.membership.values.nbytes for part in parts) == n_bytes * x.size
+        assert all(
+            part.__sizeof__() == part.membership.values.nbytes + (0 if part.weights is None else part.weights.nbytes)
+            for part in parts
+        )
 
 
 @pytest.mark.parametrize("rounded", [False, True])
@@ -149,15 +159,3 @@ def test_joined_parts_are_one_below_the_other(rounded):
     assert np.array_equal(membership.toarray(), cells.membership(x).toarray())
     assert np.array_equal(whole.weights, np.concatenate([np.ones(20), weights]))
     assert join_parts([CellPart.packed(x[:20], None, cells)] * 2).weights is None
-
-
-def test_codes_take_a_byte_an_entry_and_cells_two():
-    x = mixed()
-    codes = ReadSamples.of(da.from_array(x, chunks=(90, 4))).encode(smp.choose_binning(x))
-    for samples, n_bytes in ((codes.coded, 1), (codes.assign_to_grid(choose_cells(x, 2)).parts, 2)):
-        parts = samples.gather()
-        assert sum(part.membership.values.nbytes for part in parts) == n_bytes * x.size
-        assert all(
-            part.__sizeof__() == part.membership.values.nbytes + (0 if part.weights is None else part.weights.nbytes)
-            for part in parts
-        )

@@ -98,16 +98,14 @@ def test_draws_are_repeatable_and_those_of_every_chunk_its_own(model, values):
     pd.testing.assert_frame_equal(drawn.compute(), drawn.compute())
 
 
-def test_wrong_variables_and_methods_are_refused_at_once(model, values):
+def test_scores_are_means_over_all_chunks_and_errors_come_at_once(model, values):
+    weights = np.arange(50.0)
+    found = model.score(da.from_array(values, chunks=(20, 4)), sample_weight=weights)
+    assert found == pytest.approx(model.score(values, sample_weight=weights), rel=1e-12)
+    # Wrong variables and methods are refused at once.
     with pytest.raises(InvalidInputError, match="4"):
         model.predict(da.zeros((10, 3)))
     with pytest.raises(InvalidInputError, match="missing 'a'"):
         model.predict(dd.from_pandas(frame(values).rename(columns={"a": "z"}), npartitions=2))
     with pytest.raises(InvalidInputError, match="method"):
         model.impute(da.zeros((10, 4)), "guess")
-
-
-def test_score_is_the_mean_over_all_chunks(model, values):
-    weights = np.arange(50.0)
-    found = model.score(da.from_array(values, chunks=(20, 4)), sample_weight=weights)
-    assert found == pytest.approx(model.score(values, sample_weight=weights), rel=1e-12)

@@ -106,7 +106,7 @@ def test_a_weight_of_two_is_two_samples(seed):
         )
 
 
-def test_known_components_give_uniform_p_values():
+def test_known_components_give_uniform_p_values_and_sharp_ones_the_covariance_of_theory():
     rng = np.random.default_rng(0)
     found = []
     for _ in range(150):
@@ -115,9 +115,7 @@ def test_known_components_give_uniform_p_values():
         tests = judge_pairs(PairScores.of(values, np.eye(2)[labels], np.ones(300)))
         found.append(tests.p_component[:, :2].ravel())
     assert stats.kstest(np.concatenate(found), "uniform").pvalue > 1e-3
-
-
-def test_draws_of_a_model_with_sharp_components_agree_with_theory():
+    # Draws of a model with sharp components agree with theory.
     data = smp.datasets.make_smooth_mixture("gamma", 3000, 3, 2, random_state=0)
     posterior = np.eye(2)[data.labels]
     null = NullScores(all_pairs(3), 2, 3)

@@ -106,16 +106,14 @@ def test_names_of_the_sets_do_not_overlap(n_variables, is_new):
     assert not overlap(labels)
 
 
-def test_bad_input(model, bad):
+def test_bad_input_and_reports_of_whole_samples(model, bad):
     with pytest.raises(InvalidTypeError, match="expected an IdentifiabilityReport"):
         plot_identifiability("report")
     with pytest.raises(InvalidTypeError, match="MixtureDensity has no factors"):
         plot_identifiability(model.density_)
     with pytest.raises(InvalidInputError, match=r"lacks \['k_rank', 'verdict'\]"):
         plot_identifiability(bad.to_dataset().drop_vars("k_rank").drop_attrs().assign_attrs(rank=3))
-
-
-def test_groups_of_whole_samples_are_groups_and_the_paper_is_last():
+    # Groups of whole samples are groups and the paper is last.
     ax, stacks = plot_identifiability(smp.check_identifiability(9, 2, 1, known="samples"))[:2]
     assert [label.get_text() for label in ax.get_yticklabels()][-2:] == ["paper: algebra", "paper: generic"]
     assert ax.figure.get_suptitle().startswith("1 component: ")

@@ -59,14 +59,12 @@ def test_bars_are_two_standard_errors_on_the_scale_of_the_criterion():
     assert without.get_ylim()[0] == -1.0
 
 
-def test_failed_fits_are_marked():
+def test_failed_fits_are_marked_and_other_datasets_refused():
     drawn = lines(smp.plotting.plot_selection(table(failed=True)))
     assert drawn["failed"].get_xdata().tolist() == [4]
     assert np.isnan(drawn["BIC"].get_ydata()[3])
     assert "failed" not in lines(smp.plotting.plot_selection(table()))
-
-
-def test_wrong_datasets():
+    # Wrong datasets.
     with pytest.raises(InvalidTypeError, match="dict; expected the Dataset of select_n_components"):
         smp.plotting.plot_selection({})
     for wrong in (xr.Dataset(), table().drop_attrs()):

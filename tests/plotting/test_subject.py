@@ -58,7 +58,7 @@ def test_what_cannot_be_drawn():
         read_subject(other)
 
 
-def test_variables_by_name(model):
+def test_variables_by_name_of_any_kind(model):
     subject = read_subject(model)
     assert subject.positions(None) == [0, 1, 2, 3]
     assert subject.positions("x2") == [2]
@@ -67,9 +67,7 @@ def test_variables_by_name(model):
     for wrong in (["x9"], 4, [["x0"]], [], ["x0"] * 2):
         with pytest.raises(InvalidInputError, match=r"unknown|at least one|twice"):
             subject.positions(wrong)
-
-
-def test_a_tuple_may_be_a_name():
+    # A tuple may be a name.
     matrix = np.array([[0.7, 0.2], [0.3, 0.8]])
     binning = smp.Binning((np.arange(3.0),) * 3, (("a", 1), ("a", 2), "b"))
     subject = read_subject(smp.MixtureFactors(np.array([0.5, 0.5]), (matrix,) * 3, binning))

@@ -48,7 +48,7 @@ def test_fits_of_chunked_samples_keep_them():
         assert smp.SmoothProductMixture(1, **options).fit(samples).result_["units"].values.tolist() == ["", "mm", ""]
 
 
-def test_streams_keep_those_of_the_last_chunk_that_has_any():
+def test_streams_and_datasets_of_fits_keep_them():
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 3)), columns=list(NAMES))
     model = smp.SmoothProductMixture(1, n_bins=4, refine=None, density="histogram", random_state=0)
     assert "units" not in model.partial_fit(frame).result_
@@ -56,9 +56,7 @@ def test_streams_keep_those_of_the_last_chunk_that_has_any():
     known.attrs["units"] = {"b": "mm"}
     for chunk in (known, frame, frame.iloc[:, ::-1]):
         assert units_of(model.partial_fit(chunk).result_, NAMES) == ("", "mm", "")
-
-
-def test_units_of_a_fit_are_kept_in_its_dataset():
+    # Units of a fit are kept in its dataset.
     sizes = smp.Binning.from_n_bins(3, NAMES)
     fitted = factors_to_dataset(smp.MixtureFactors(np.ones(1), (np.full((3, 1), 1 / 3),) * 3, sizes))
     frame = pd.DataFrame(np.ones((2, 3)), columns=list(NAMES))
