@@ -295,11 +295,7 @@ def labelled(
     """
     if container == "dataframe":
         indexes: list[Any] = [
-            pd.RangeIndex(len(names), name=dim)
-            if isinstance(names, range)
-            else names
-            if names is None or isinstance(names, pd.Index)
-            else pd.Index(list(names), name=dim, tupleize_cols=False)
+            names if names is None or isinstance(names, pd.Index) else pd.Index(names, name=dim, tupleize_cols=False)
             for dim, names in axes.items()
         ]
         return pd.Series(values, indexes[0], name=name) if len(indexes) == 1 else pd.DataFrame(values, *indexes)
