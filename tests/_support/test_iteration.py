@@ -241,10 +241,10 @@ def test_bars_of_the_estimator(bars, n_jobs):
 
 
 def test_bar_of_the_selection(bars):
-    smp.select_n_components(X, [1, 2], random_state=0, n_init=1, verbose=1)
+    smp.select_n_components(X[:100], [1, 2], random_state=0, n_init=1, verbose=1)
     assert ends(bars) == [("selection", 2, 2)]
     bars.clear()
-    smp.select_n_components(X, [1, 2], "cv", n_folds=2, random_state=0, n_init=1, verbose=1)
+    smp.select_n_components(X[:100], [1, 2], "cv", n_folds=2, random_state=0, n_init=1, verbose=1)
     assert ends(bars) == [("selection", 6, 6)]
 
 

@@ -130,7 +130,7 @@ def process_state():
 
 
 def test_fits_and_selections_in_threads_leave_the_process_as_it_was():
-    X = smp.datasets.make_smooth_mixture("gaussian", 100, 4, 2, random_state=0).X
+    X = smp.datasets.make_smooth_mixture("gaussian", 60, 4, 2, random_state=0).X
     kinds = [smp.SmoothProductMixture(2, n_init=1, random_state=0, refine=refine) for refine in ("smooth", "em", None)]
     kinds.append(smp.UnmixedProductMixture(1, random_state=0))
     before = process_state()
