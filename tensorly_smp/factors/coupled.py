@@ -200,24 +200,20 @@ def _unfold(
         axis = mode.tolist().index(n)
         a, b = (int(m) for m in mode if m != n)
         size_b = tensor.shape[2 if axis < 2 else 1]
-        unfolded = omega * tensor
-        if isinstance(tensor, np.ndarray):  # without columns in which no sample fell
-            unfolded = np.moveaxis(unfolded, axis, 0).reshape(tensor.shape[axis], -1)
+        is_numpy = isinstance(tensor, np.ndarray)
+        unfolded = (np if is_numpy else tl).moveaxis(omega * tensor, axis, 0).reshape((tensor.shape[axis], -1))
+        filled = np.arange(unfolded.shape[1])
+        if is_numpy:  # without columns in which no sample fell; GPU tensors keep them, to avoid a transfer
             filled = np.flatnonzero(unfolded.any(axis=0))
             unfolded = unfolded.take(filled, axis=1)
-        else:  # GPU tensors keep empty columns, to avoid a transfer
-            unfolded = tl.moveaxis(unfolded, axis, 0).reshape((tensor.shape[axis], -1))
-            filled = np.arange(unfolded.shape[1])
         values.append(unfolded)
         rows_a.append(offsets[a] + filled // size_b)
         rows_b.append(offsets[b] + filled % size_b)
         pairs.append((a, b))
-    is_numpy = isinstance(values[0], np.ndarray)
-    matrix = np.concatenate(values, axis=1) if is_numpy else tl.concatenate(values, axis=1)
+    matrix = (np if is_numpy else tl).concatenate(values, axis=1)
     if tl.get_backend() == "numpy":
         matrix = as_tensor(matrix, context)
     rows = [np.concatenate(rows_a), np.concatenate(rows_b)]
-    sides = np.array(pairs).T
     weights = np.array([omega for *_, omega in members])
 
     def of_first(number: int) -> Unfolding:
@@ -234,9 +230,8 @@ def _unfold(
             more = np.zeros((len(part), n_more)) if is_numpy else 0.0 * part[:, :1].repeat(n_more, 1)
             part = (np if is_numpy else tl).concatenate([part, more], axis=1)
         row_a, row_b = (index_tensor(row, context) for row in indices)
-        pair_a, pair_b = (index_tensor(side[:number], context) for side in sides)
-        return Unfolding(
-            n, as_tensor(part, context), row_a, row_b, pair_a, pair_b, as_tensor(weights[:number], context)
-        )
+        pair_a, pair_b = (index_tensor(side[:number], context) for side in np.array(pairs).T)
+        weight = as_tensor(weights[:number], context)
+        return Unfolding(n, as_tensor(part, context), row_a, row_b, pair_a, pair_b, weight)
 
     return of_first(len(members)), of_first(n_leading)

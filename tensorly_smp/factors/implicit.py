@@ -406,15 +406,7 @@ def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any
     drawn = draw_triples(codes.n_variables, len(used))
     require_coverage(np.flatnonzero(observed.any(axis=0)), codes.binning.variables)
     n_possible = comb(codes.n_variables, 3)
-    is_counted = np.ones(len(drawn), dtype=bool)
-    if not observed.all():
-        by_variable = np.ascontiguousarray(observed.T)
-        is_counted = np.array([by_variable[triple].all(axis=0).any() for triple in drawn])
-    if not is_counted.all():
-        number = f"About {1 - is_counted.mean():.1%} of all"
-        if len(drawn) == n_possible:
-            number = f"{np.count_nonzero(~is_counted)} of {n_possible}"
-        warn(f"{number} triples have no complete sample and take no part in the fit.", SparseHistogramWarning)
+    is_counted = _have_samples(observed, drawn)
     # Samples in a triple on average: the sum over all triples is known without counting any.
     in_triples = float(weights @ (n_observed * (n_observed - 1) * (n_observed - 2))) / 6
     mean_total = in_triples / (n_possible * is_counted.mean())
@@ -440,6 +432,20 @@ def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any
     )
     squared_norm, error = coupled.estimated_loss()
     return replace(coupled, squared_norm=squared_norm, squared_norm_error=error)
+
+
+def _have_samples(observed: np.ndarray, triples: np.ndarray) -> np.ndarray:
+    """Mask of the triples that some sample is complete in, with a warning of the others."""
+    if observed.all():
+        return np.ones(len(triples), dtype=bool)
+    by_variable = np.ascontiguousarray(observed.T)
+    is_counted = np.array([by_variable[triple].all(axis=0).any() for triple in triples])
+    if not is_counted.all():
+        number = f"About {1 - is_counted.mean():.1%} of all"
+        if len(triples) == comb(len(by_variable), 3):
+            number = f"{np.count_nonzero(~is_counted)} of {len(triples)}"
+        warn(f"{number} triples have no complete sample and take no part in the fit.", SparseHistogramWarning)
+    return is_counted
 
 
 def draw_triples(n_variables: int, n_samples: int) -> np.ndarray:
