@@ -20,9 +20,13 @@ from tensorly_smp.search.moves import rival_moves
 
 #: Passes of EM after which candidates are compared, and how many of a start take part: its first ones.
 SCREENING_PASSES, MOST_SCREENED = 6, 8
-#: Coordinates are chosen by posteriors raised to this power, and the best fit is tried again from such posteriors, with
-#: coordinates chosen anew, unless the largest posterior of a sample is above this on average.
-SHARPER, CLEAR = 5, 0.9
+#: Coordinates and penalties are chosen by posteriors raised to this power, from which a fit goes on.
+SHARPER = 5
+#: Where the largest posterior of a sample is below the first of these on average, first passes come before that choice.
+#: The choice is made again at the end where it is below the second, or below the third and there were no first passes.
+UNCLEAR, CLEAR, VERY_CLEAR = 0.85, 0.97, 0.9985
+#: Samples of a component, on average, from which on the choice is not made again.
+MANY_SAMPLES = 1000
 #: Nats that a candidate with other clusters may still gain on the best after the first passes: those that would then be
 #: rivals are followed to their end, at most so many at a time.
 NEAR_RIVAL, MOST_FOLLOWED = 8.0, 4
@@ -48,11 +52,11 @@ def refine_candidates(
 ) -> tuple[list[Candidate], Candidate]:
     """Smoothed EM from several candidates, of which the one with the highest `SmoothFit.akaike` wins.
 
-    The first candidates of a start are followed for a few passes; the very first of them, and the best by then, are
-    followed to their end. The better of the two is tried again from sharper posteriors. Then its rivals are looked for:
-    other candidates near it whose clusters differ, and models in which a pair of components is one, for which another
-    component is two; not beside a start that is given. Every start goes its own way, so that with more of them the
-    criterion never ends lower.
+    The first candidates of a start are followed for a few passes; the very first of them, and the best by then, which
+    goes on from sharper posteriors, are followed to their end. The better of the two is tried again from sharper
+    posteriors. Then its rivals are looked for: other candidates near it whose clusters differ, and models in which a
+    pair of components is one, for which another component is two. A start that is given is followed, not tried again
+    and without rivals. Every start goes its own way, so that with more of them the criterion never ends lower.
 
     The likelihood alone would prefer solutions with a component of a few samples; the effective number of parameters
     makes up for that.
@@ -65,7 +69,8 @@ def refine_candidates(
         Of the smooth densities.
     others : sequence of Cells
         Alternatives to `cells`: every variable gets the ones that suit it best by Akaike's criterion, given the
-        posteriors of the best candidate after a few passes, and once more at the end, given sharper ones.
+        posteriors of a clear start, or those of the best candidate after a few passes, made sharper, and once more at
+        the end.
     criterion, n_iter_max, tol
         As for :func:`tensorly_smp.likelihood.em.smooth_em`.
     n_jobs : int, optional
@@ -167,20 +172,25 @@ class CandidateRun:
         """The best fit from these posteriors, and those near it; a draft is not tried again, and has no rivals."""
         best = candidates[0]
         waiting = candidates
-        if len(candidates) > 1 or (self.choices and not self._is_clear(best)):  # else first passes decide nothing
+        # First passes draw posteriors to their coordinates: those of a search are better guides to others, if clear.
+        is_screened = len(candidates) > 1 or (bool(self.choices) and self._clarity(best) < UNCLEAR)
+        if is_screened:
             if not self._screen(candidates):
                 return
             best = self.best
             waiting = [each for each in candidates if each in (best, candidates[0])]
         if self.choices and self.n_iter_max:
-            self._choose_cells(best, _sharpened(best.posterior))
+            self._sharpen(best)
         if not self._finish(waiting) or not self.n_iter_max or is_draft:
             return
-        if not self.best.is_stopped:
-            self._improve_by_sharper()
-        # Skip the search for rivals if the user supplied the start.
+        # Skip the search for better fits and for rivals if the user supplied the start.
         if any(each.origin != "given" for each in candidates) and not self.best.is_stopped:
-            self._look_for_rivals()
+            per_component = self.samples.total_weight / self.best.posterior.shape[1]
+            is_clear = self._clarity(self.best) >= (CLEAR if is_screened else VERY_CLEAR)
+            if per_component < MANY_SAMPLES and not is_clear and self._try_again():
+                self._try_again(chooses_cells=False)
+            if not self.best.is_stopped:
+                self._look_for_rivals()
 
     def try_also(self, candidates: Sequence[Candidate]) -> None:
         """The best fit, from these posteriors too."""
@@ -256,43 +266,40 @@ class CandidateRun:
             self.warm_starts[each] = (fit.total_penalty, fit.mixture)
         return not any(each.is_stopped for each in candidates)
 
-    def _improve_by_sharper(self) -> None:
-        """Refit from sharper posteriors, with coordinates and penalties chosen anew by these; kept if that is better.
+    def _try_again(self, chooses_cells: bool = True) -> bool:
+        """Refit the best from sharper posteriors, with coordinates and penalties chosen anew; True if that is better.
 
         Posteriors adapt to the coordinates, which therefore seem to suit them better than they do.
         """
         best = self.best
         before = replace(best)
-        if self._is_clear(best):
-            return
-        sharper = _sharpened(before.posterior)
         samples = self.samples
         warm_starts = self.warm_starts
-        self.warm_starts = {}
-        if self.choices:
-            self._choose_cells(best, sharper)
-        best.posterior = sharper
+        self._sharpen(best, chooses_cells)
         self._follow([best], self.n_iter_max, N_ROUNDS)
-        if best.is_stopped or best.criterion <= before.criterion:
+        is_better = best.criterion > before.criterion and not best.is_stopped
+        if not is_better:
             best.status = best.status if best.is_stopped else before.status
             best.fit = replace(before.fit, status=best.status)
             best.posterior = before.posterior
             best.criterion = before.criterion
             self.samples = samples
             self.warm_starts = warm_starts
+        return is_better
 
-    def _is_clear(self, candidate: Candidate) -> bool:
-        return bool(np.average(candidate.posterior.max(axis=1), weights=self.weights) > CLEAR)
+    def _clarity(self, candidate: Candidate) -> float:
+        """Largest posterior of a sample, on average."""
+        return float(np.average(candidate.posterior.max(axis=1), weights=self.weights))
 
-    def _choose_cells(self, candidate: Candidate, posterior: np.ndarray) -> None:
-        """Put the samples on the cells that suit every variable best, given posteriors near those of a candidate."""
+    def _sharpen(self, candidate: Candidate, chooses_cells: bool = True) -> None:
+        """Sharpen the posteriors of a candidate, and put the samples on the cells that suit every variable best."""
+        sharper = candidate.posterior**SHARPER
+        candidate.posterior = sharper / sharper.sum(axis=1, keepdims=True)
+        if not self.choices or not chooses_cells:
+            self.warm_starts = {}
+            return
         others = [cells for cells in self.choices if cells is not self.samples.cells]
         self.samples, warm_start = on_best_cells(
-            self.samples, others, self.assign_to_grid, posterior, self.options["criterion"]
+            self.samples, others, self.assign_to_grid, candidate.posterior, self.options["criterion"]
         )
         self.warm_starts = {candidate: warm_start}
-
-
-def _sharpened(posterior: np.ndarray) -> np.ndarray:
-    sharper = posterior**SHARPER
-    return np.asarray(sharper / sharper.sum(axis=1, keepdims=True))

@@ -51,6 +51,19 @@ def test_more_starts_never_end_lower(kind):
     assert ends == sorted(ends)
 
 
+def test_a_fit_that_is_tried_again_ends_no_lower_and_a_given_start_is_not_tried_again(monkeypatch):
+    samples, labels, cells = problem(300, "gmm")
+    others = curved_cells(cells, samples.values, RANK)
+    ends = {}
+    for origin in ("search", "given"):
+        for many in (0, np.inf):
+            monkeypatch.setattr("tensorly_smp.fitting.candidates.MANY_SAMPLES", many)
+            monkeypatch.setattr("tensorly_smp.fitting.candidates.rival_moves", lambda *_: [])
+            start = Candidate(blurred(labels, 0.5), origin)
+            ends[origin, many] = refine_candidates(samples, [start], cells, others)[1].criterion
+    assert ends["search", np.inf] > ends["search", 0] == ends["given", 0] == ends["given", np.inf]
+
+
 def test_binned_factors_are_weighted_histograms():
     samples, labels, _ = problem(200)
     weights = np.random.default_rng(0).integers(0, 3, 200).astype(float)
