@@ -68,7 +68,9 @@ def test_frame_of_mixed_columns():
     assert samples.variables == ("int", "bool", "nullable", "object", "sparse", "kinds", 7)
 
 
-@pytest.mark.parametrize("dims", ["sample variable", "Time gene", "row column", "patient Feature", "sample time"])
+@pytest.mark.parametrize(
+    "dims", ["sample variable", "Time gene", "row column", "patient Feature", "patient gene", "sample time"]
+)
 def test_dataarray_dims(dims):
     first, second = dims.split()
     X = xr.DataArray(VALUES, {second: list(NAMES)}, (first, second))
@@ -179,9 +181,9 @@ def test_wrap_arrays():
     labels = read_samples(VALUES).labels
     for wrapped in (labels.wrap(np.arange(4)), labels.wrap(VALUES), labels.wrap_variables(VALUES)):
         assert type(wrapped) is np.ndarray
-    for wrap in (labels.wrap, labels.wrap_variables):
+    for wrap, shape in ((labels.wrap, (3,)), (labels.wrap_variables, (4, 2))):
         with pytest.raises(InvalidInputError, match="Values have shape"):
-            wrap(np.zeros((3, 2)))
+            wrap(np.zeros(shape))
 
 
 @pytest.mark.parametrize("index", INDICES)
