@@ -1,4 +1,6 @@
-"""Loops over log-splines, compiled by Numba; nothing of the size of all densities is allocated.
+"""Loops over log-splines, and over the entries of samples, compiled by Numba.
+
+Nothing of the size of all densities is allocated.
 
 Only :mod:`tensorly_smp._support.kernels` imports this module. All kernels are in one file: in Numba's cache they are
 compiled anew when theirs changes, not when another one does that they call.

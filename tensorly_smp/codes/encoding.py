@@ -278,7 +278,7 @@ class PackedIndicators:
         return len(self.values), sum(self.sizes)
 
     def __getitem__(self, rows: slice) -> PackedIndicators:
-        """That of some samples."""
+        """Select some of the samples."""
         return PackedIndicators(self.values[rows], self.sizes)
 
     @cached_property

@@ -161,7 +161,7 @@ class SampleDensity(ABC):
         return samples.labels.wrap(self.posteriors(samples.values), POSTERIOR)
 
     def posteriors(self, values: np.ndarray) -> np.ndarray:
-        """The same (n_samples, rank) of samples that have been read (n_samples, n_variables)."""
+        """Return the posteriors (n_samples, rank) of samples that have been read (n_samples, n_variables)."""
         return joint_to_posterior(self._log_joint(values), self.weights)
 
 

@@ -158,7 +158,7 @@ class Cells:
         return csr_array((all_shares[kept], all_columns[kept], starts), shape=shape)
 
     def packed(self, values: np.ndarray) -> PackedIndicators:
-        """The same of values (n_samples, n_variables), none of which is spread over several cells."""
+        """Find the cells of values (n_samples, n_variables), none of which is spread over several."""
         return PackedIndicators(self.positions(values), tuple(np.diff(self.offsets).tolist()))
 
     def positions(self, values: np.ndarray) -> np.ndarray:
@@ -288,18 +288,14 @@ def choose_cells(
     for n in range(n_variables):
         if n in chosen:
             continue
-        if n in easy:
-            lines[n], n_knots = easy[n]
-            knots.append(n_knots)
-            continue
         exact = every[n]
         # Where hardly any repeat, no more of them would be equal to rounding but for the small ones of a long tail.
-        is_rounded = len(exact.distinct) < TIED * exact.total
+        is_rounded = n not in easy and len(exact.distinct) < TIED * exact.total
         to_rounding = Observed.of(values[:, n], sample_weight) if is_rounded else exact
         if len(to_rounding.distinct) < 2:
             chosen[n] = to_rounding.distinct
             continue
-        lines[n], n_knots = _needed_line(exact, rank, bounds[n])
+        lines[n], n_knots = easy[n] if n in easy else _needed_line(exact, rank, bounds[n])
         knots.append(n_knots)
     # Of few samples the narrowest interval is narrow by chance in some of many variables.
     most = OF_MANY if of_component < FEWEST_SAMPLES else 1.0
@@ -420,7 +416,7 @@ def _on_lines(cells: Cells, lines: Sequence[Line]) -> Cells:
 def _easy_lines(
     every: Sequence[Observed], n_samples: int, rank: int, bounds: Sequence[Support]
 ) -> dict[int, tuple[Line, float]]:
-    """What :func:`_needed_line` finds for variables that have no value twice, if they need no transform."""
+    """Find what :func:`_needed_line` finds, of variables that have no value twice, if they need no transform."""
     found = {}
     plain = [n for n, each in enumerate(every) if len(each.distinct) == n_samples > 1]
     for some in (plain[first : first + VARIABLES_AT_ONCE] for first in range(0, len(plain), VARIABLES_AT_ONCE)):
