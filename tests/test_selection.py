@@ -107,8 +107,10 @@ def test_held_out_likelihood_is_that_of_fits_without_the_fold(heldout, models):
             model = smp.SmoothProductMixture(rank, random_state=0, **QUICK, binning=models[rank].binning_)
             logs[folds == fold] = model.fit(X[folds != fold]).score_samples(X[folds == fold])
         by_fold = [logs[folds == fold].mean() for fold in range(2)]
-        # Of one number to rounding; where numbers help each other, other optima are as good.
-        for found, tolerance in ((select(candidates=[rank], criterion="cv", n_folds=2), 1e-12), (heldout, 0.02)):
+        # A number alone to rounding. Where numbers help each other too, but for three components of two groups: other
+        # optima are as good there.
+        together = 1e-6 if rank < 3 else 0.05
+        for found, tolerance in ((select(candidates=[rank], criterion="cv", n_folds=2), 1e-12), (heldout, together)):
             one = found.sel(n_components=rank)
             np.testing.assert_allclose(one.heldout_log_likelihood, by_fold, rtol=tolerance)
             assert float(one.heldout_mean) == pytest.approx(logs.mean(), rel=tolerance)
