@@ -293,10 +293,9 @@ def rival_dataset(dataset: xr.Dataset, k: int) -> xr.Dataset:
     }
     attrs = {name: of_rival[f"rival_{name}"].values.item() for name in OWN_ATTRIBUTES if f"rival_{name}" in dataset}
     dropped = [name for name in dataset.variables if str(name).startswith("rival") or name in _OF_BEST]
-    kept = dataset.drop_vars(dropped).assign(own).assign_attrs(attrs, rival=k)
-    return (
-        kept.assign_attrs(best_candidate=int(of_rival["rival_candidate"])) if "best_candidate" in kept.attrs else kept
-    )
+    if "best_candidate" in dataset.attrs:
+        attrs["best_candidate"] = int(of_rival["rival_candidate"])
+    return dataset.drop_vars(dropped).assign(own).assign_attrs(attrs, rival=k)
 
 
 def rivals_warning(dataset: xr.Dataset, names: Sequence[Hashable]) -> RivalSolutionsWarning | None:

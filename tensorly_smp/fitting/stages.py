@@ -163,12 +163,10 @@ def start_from_factors(samples: FitSamples, factors: MixtureFactors, rank: int) 
     )
 
 
-def binned_factors(
-    codes: Codes, posterior: np.ndarray, weights: np.ndarray | None, pseudo_count: float = PSEUDO_COUNT
-) -> MixtureFactors:
+def binned_factors(codes: Codes, posterior: np.ndarray, weights: np.ndarray | None) -> MixtureFactors:
     """Histograms of the components under posteriors (n_samples, rank), with a part of a sample more in every bin."""
     owned = posterior if weights is None else posterior * weights[:, None]
-    counts = PackedIndicators(codes.values, codes.n_bins).add_up(owned) + pseudo_count
+    counts = PackedIndicators(codes.values, codes.n_bins).add_up(owned) + PSEUDO_COUNT
     columns = np.split(counts, np.cumsum(codes.n_bins)[:-1])
     totals = np.add.reduceat(counts, np.cumsum([0, *codes.n_bins[:-1]]), axis=0)
     shares = np.maximum(owned.sum(axis=0), 1e-12)

@@ -98,13 +98,8 @@ class Cells:
     @cached_property
     def log_widths(self) -> np.ndarray:
         """Logarithms (n_rows,) of the widths of the cells, in the units of the variables; 0 of values."""
-        smooth = list(self.smooth)
-        widths = np.empty((len(smooth), self.basis.n_cells))
-        widths[:] = (self.high / self.basis.n_cells - self.low / self.basis.n_cells)[smooth, None]
-        for t, n in enumerate(smooth):
-            if not self.transforms[n].is_linear:
-                widths[t] = self.widths(n)
-        return np.log(np.concatenate([widths.ravel(), np.ones(self.offsets[-1] - widths.size)]))
+        of_values = np.ones(self.offsets[-1] - self.first_value)
+        return np.log(np.concatenate([*(self.widths(n) for n in self.smooth), of_values]))
 
     def widths(self, n: int) -> np.ndarray:
         """Widths (n_cells,) of the cells of a smooth variable."""
@@ -136,7 +131,6 @@ class Cells:
             return self.packed(values).matrix
         columns = []
         shares = []
-        sizes = []
         offsets = self.offsets.tolist()
         for n, offset in zip(self.smooth, offsets, strict=False):
             column, share = self._smooth_cells(n, values[:, n])
@@ -148,11 +142,10 @@ class Cells:
             shares.append(np.ones(column.shape))
         for n, share in zip((*self.smooth, *self.discrete), shares, strict=True):
             share[np.isnan(values[:, n])] = 0.0
-            sizes.append((share > 0).sum(axis=1))
         all_shares = np.concatenate(shares, axis=1)
         all_columns = np.concatenate(columns, axis=1)
         kept = all_shares > 0
-        starts = np.concatenate([[0], np.cumsum(np.sum(sizes, axis=0))])
+        starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
         starts = starts.astype(index_type(int(starts[-1])))  # of one type with the columns, as in one_hot
         shape = (len(values), offsets[-1])
         return csr_array((all_shares[kept], all_columns[kept], starts), shape=shape)
@@ -300,30 +293,15 @@ def choose_cells(
     # Of few samples the narrowest interval is narrow by chance in some of many variables.
     most = OF_MANY if of_component < FEWEST_SAMPLES else 1.0
     needed = share * np.quantile(knots, most, method="higher") if knots else 0.0
-    cells = Cells(
-        basis=spline_basis(next((size for size in numbers if size - 3 >= needed), numbers[-1]), shape),
-        low=np.zeros(n_variables),
-        high=np.ones(n_variables),
-        transforms=(LINEAR,) * n_variables,
-        resolution=np.zeros(n_variables),
-        discrete=tuple(sorted(chosen)),
-        values=tuple(chosen[n] for n in sorted(chosen)),
-    )
-    return _on_lines(cells, lines)
+    basis = spline_basis(next((size for size in numbers if size - 3 >= needed), numbers[-1]), shape)
+    return _on_lines(basis, lines, chosen)
 
 
 def bin_cells(sizes: Sequence[int]) -> Cells:
     """Grid of variables with so many values, or bins, each, numbered from 0; none of them is smooth."""
-    n_variables = len(sizes)
-    return Cells(
-        basis=spline_basis(N_BASIS),
-        low=np.zeros(n_variables),
-        high=np.ones(n_variables),
-        transforms=(LINEAR,) * n_variables,
-        resolution=np.zeros(n_variables),
-        discrete=tuple(range(n_variables)),
-        values=tuple(map({size: np.arange(float(size)) for size in set(sizes)}.__getitem__, sizes)),
-    )
+    of_size = {size: np.arange(float(size)) for size in set(sizes)}
+    values = {n: of_size[size] for n, size in enumerate(sizes)}
+    return _on_lines(spline_basis(N_BASIS), [NO_LINE] * len(sizes), values)
 
 
 @np.errstate(over="ignore")
@@ -362,7 +340,8 @@ def curved_cells(
         narrowest = apart.narrowest(rank)
         for line, scale in zip(lines, SCALES, strict=True):
             line[n] = _line(every[n], bounds[n], _arcsinh(apart, narrowest, scale))
-    return tuple(_on_lines(cells, line) for line in lines)
+    values_of = dict(zip(cells.discrete, cells.values, strict=True))
+    return tuple(_on_lines(cells.basis, line, values_of) for line in lines)
 
 
 def combined_cells(choices: Sequence[Cells], chosen: Mapping[int, int]) -> Cells:
@@ -389,12 +368,8 @@ def cells_along(
     Parameters are those of :class:`Cells` and :func:`choose_cells`; the step to which values are rounded is that of the
     samples.
     """
-    cells = Cells(basis, low, high, transforms, np.zeros(len(low)), tuple(discrete), tuple(discrete.values()))
-    steps = np.zeros(len(low))
-    for n in cells.smooth:
-        step = Observed.of(values[:, n], None, rounding=0.0).step
-        steps[n] = step if step > 0.5 * cells.widths(n).min() else 0.0
-    return replace(cells, resolution=steps)
+    steps = [0.0 if n in discrete else Observed.of(own, None, rounding=0.0).step for n, own in enumerate(values.T)]
+    return _on_lines(basis, list(zip(low, high, transforms, steps, strict=True)), discrete)
 
 
 def _line(observed: Observed, bounds: Support, transform: ArcsinhTransform) -> Line:
@@ -405,10 +380,12 @@ def _line(observed: Observed, bounds: Support, transform: ArcsinhTransform) -> L
     return low, high, transform, observed.step
 
 
-def _on_lines(cells: Cells, lines: Sequence[Line]) -> Cells:
-    """Cells with the ends, transforms and steps of these lines."""
+def _on_lines(basis: SplineBasis, lines: Sequence[Line], discrete: Mapping[int, np.ndarray]) -> Cells:
+    """Cells with the ends, transforms and steps of these lines, and the values of the discrete variables."""
     low, high, transforms, rounding = zip(*lines, strict=True)
-    cells = replace(cells, low=np.array(low), high=np.array(high), transforms=transforms)
+    positions = tuple(sorted(discrete))
+    values = tuple(discrete[n] for n in positions)
+    cells = Cells(basis, np.array(low), np.array(high), transforms, np.zeros(len(lines)), positions, values)
     steps = [step if step and step > 0.5 * cells.widths(n).min() else 0.0 for n, step in enumerate(rounding)]
     return replace(cells, resolution=np.array(steps))
 

@@ -96,9 +96,8 @@ def split_components(
     owned = posterior * samples.sample_weight[:, None]
     pseudo_count = float(samples.prior[0, 0])
     # One pseudo-joint per component: what its samples have in it alone.
-    whole = np.einsum("mr,mr->r", owned, samples.membership @ mixture.tables) + samples.prior[
-        0, 0
-    ] * mixture.tables.sum(axis=0)
+    whole = np.einsum("mr,mr->r", owned, samples.membership @ mixture.tables)
+    whole += pseudo_count * mixture.tables.sum(axis=0)
     totals = np.maximum(owned.sum(axis=0), _LEAST)
     owned = np.maximum(owned[:, component], _LEAST)
     to_first = distances(mid_ranks, draw(np.cumsum(owned, axis=0), rng.random(n_halves)))
@@ -134,9 +133,8 @@ def split_components(
         log_sums = np.maximum(joint[:, :, 0], joint[:, :, 1]) + np.log1p(np.exp(-np.abs(gap)))
         tables[:, columns] = found.reshape(len(found), -1, 2)
         log_weights[columns] = logs
-        gains[columns] = np.einsum("mk,mk->k", weights, log_sums) + pseudo_count * found.sum(axis=0).reshape(-1, 2).sum(
-            axis=1
-        )
+        penalty = pseudo_count * found.sum(axis=0).reshape(-1, 2).sum(axis=1)
+        gains[columns] = np.einsum("mk,mk->k", weights, log_sums) + penalty
     gains -= whole[component]
     best = gains.reshape(SPLIT_TRIES, rank).argmax(axis=0) * rank + np.arange(rank)
     return Splits(gains[best], log_weights[best], tables[:, best])

@@ -179,12 +179,11 @@ def split_and_merge(
         if not every:
             raise
         status = StopReason.INTERRUPTED
-    dissolved = []
     if status is StopReason.CONVERGED and rank > 1:
-        dissolved.append(_dissolved(levels[0], every[0][0]))
+        every.insert(0, _dissolved(levels[0], every[0][0]))
     near = [
         each
-        for found in [*reversed(every), *dissolved]
+        for found in reversed(every)
         for each in found
         if each.criterion >= found[0].criterion - NEAR and each not in passed
     ]

@@ -492,23 +492,30 @@ def _schwarz(fit: LogSplineFit, totals: np.ndarray, compiled: Kernels | None) ->
 
 def _log_determinant(fit: LogSplineFit, compiled: Kernels | None) -> np.ndarray:
     """Logarithm of the determinant of B'WB + rho D'D."""
-    if compiled is None:
-        return log_determinant(cholesky(fit.held_hessian()))
-    found, _ = _measured(fit, compiled)
-    return _completed(found, fit, _log_determinant)
+
+    def plain(part: LogSplineFit) -> np.ndarray:
+        return log_determinant(cholesky(part.held_hessian()))
+
+    return plain(fit) if compiled is None else _measured(fit, compiled, 0, plain)
 
 
 def _effective_df(fit: LogSplineFit, compiled: Kernels | None) -> np.ndarray:
     """Trace of (B'WB + rho D'D)^-1 B'WB."""
-    if compiled is None:
-        return trace_of_product(inverse_bands(cholesky(fit.held_hessian())), fit.basis.curvature(fit.expected))
-    _, found = _measured(fit, compiled)
-    return _completed(found, fit, _effective_df)
+
+    def plain(part: LogSplineFit) -> np.ndarray:
+        return trace_of_product(inverse_bands(cholesky(part.held_hessian())), part.basis.curvature(part.expected))
+
+    return plain(fit) if compiled is None else _measured(fit, compiled, 1, plain)
 
 
-def _measured(fit: LogSplineFit, compiled: Kernels) -> tuple[np.ndarray, np.ndarray]:
-    """Both by the compiled kernel, NaN for matrices that are not positive definite to rounding, and where it fails."""
-    found = np.full(fit.penalty.shape, np.nan), np.full(fit.penalty.shape, np.nan)
+def _measured(
+    fit: LogSplineFit, compiled: Kernels, number: int, plain: Callable[[LogSplineFit], np.ndarray]
+) -> np.ndarray:
+    """The logarithm of the determinant (0) or the trace (1) by the compiled kernel, which computes both.
+
+    By plain code for matrices that are not positive definite to rounding, and where the kernel fails.
+    """
+    found = np.full((2, *fit.penalty.shape), np.nan)
     basis = fit.basis
     expected = np.ascontiguousarray(fit.expected.T)
     with suppress(KernelError):
@@ -516,15 +523,10 @@ def _measured(fit: LogSplineFit, compiled: Kernels) -> tuple[np.ndarray, np.ndar
         compiled.determinants_and_df(
             basis.at_interval, basis.penalty_bands, fit.penalty, expected, held, HOLDING[1], *found
         )
-    return found
-
-
-def _completed(found: np.ndarray, fit: LogSplineFit, plain: Callable[..., np.ndarray]) -> np.ndarray:
-    """Results of a kernel, with those that it could not compute filled in by plain code."""
-    left = np.flatnonzero(np.isnan(found))
+    left = np.flatnonzero(np.isnan(found[number]))
     if len(left):
-        found[left] = plain(fit.take(left), None)
-    return found
+        found[number, left] = plain(fit.take(left))
+    return found[number]
 
 
 #: What `choose_penalties` maximizes, of a fit and the number of samples behind it, by compiled kernels if given.
