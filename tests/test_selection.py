@@ -463,7 +463,7 @@ def test_lost_singular_values_do_not_cost_the_fits_but_an_error_of_all_does(monk
         ({"sample_weight": np.full(300, 1 / 300)}, InvalidInputError, "sum to 1; expected at least 2"),
         ({"n_binz": 3}, InvalidTypeError, "n_binz"),
         ({"data": X[:, :2]}, InvalidInputError, "at least three"),
-        ({"data": np.full((9, 3), np.nan)}, InvalidInputError, "lack all entries"),
+        ({"data": np.full((9, 3), np.nan)}, InvalidInputError, "with entries, .* sum to 0; expected at least 2"),
         ({"data": np.where(np.arange(4) == 2, np.nan, X)}, InvalidInputError, "'x2' have no observed value"),
         ({"estimator": smp.CoupledSimplexCP(2)}, InvalidTypeError, "^estimator is .*expected an unfitted Smooth"),
         ({"estimator": smp.SmoothProductMixture}, InvalidTypeError, "^estimator is .*expected an unfitted Smooth"),

@@ -246,12 +246,25 @@ def indicator_matrix(values: np.ndarray, sizes: Sequence[int]) -> csr_array:
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     columns = values.astype(np.int32)
     columns += offsets[:-1]
-    observed = values >= 0
-    indices = columns.ravel() if observed.all() else columns[observed]
-    starts = np.concatenate([[0], np.cumsum(np.count_nonzero(observed, axis=1))])
+    return sparse_rows(values >= 0, columns, int(offsets[-1]))
+
+
+def sparse_rows(shares: np.ndarray, columns: np.ndarray, n_columns: int) -> csr_array:
+    """Sparse matrix (n_samples, n_columns) of the positive shares (n_samples, n_entries), which belong to columns.
+
+    Parameters
+    ----------
+    shares : ndarray of float or bool (n_samples, n_entries)
+    columns : ndarray of int32 (n_samples, n_entries)
+    n_columns : int
+    """
+    kept = shares > 0
+    is_full = bool(kept.all())  # views, where of many entries copies would take long
+    data, indices = (each.ravel() if is_full else each[kept] for each in (shares, columns))
+    starts = np.concatenate([[0], np.cumsum(np.count_nonzero(kept, axis=1))])
     # Of one type with the indices, or both would become the larger: twice the memory, and slower products.
     starts = starts.astype(index_type(len(indices)))
-    return csr_array((np.ones(len(indices)), indices, starts), shape=(len(values), int(offsets[-1])))
+    return csr_array((data.astype(np.float64, copy=False), indices, starts), shape=(len(shares), n_columns))
 
 
 @dataclass(frozen=True, eq=False)

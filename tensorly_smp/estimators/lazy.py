@@ -92,9 +92,8 @@ class LazySamples:
         if self._is_frame:
             columns = self.X.columns
             own = self.layout.labels.value_labels
-            return self._frame(
-                function, pandas_frame(np.empty((0, len(columns))), self.X._meta.index, columns, own), own
-            )
+            meta = pandas_frame(np.empty((0, len(columns))), self.X._meta.index, columns, own)
+            return self._frame(function, meta, own)
         found = self._array(function, len(self.layout.variables))
         if self.dataset is not None:
             columns = found[:, np.argsort(self.layout.positions)]

@@ -459,8 +459,7 @@ class SmoothProductMixture(FittedMixture):
         if unlisted := [name for name in self.discrete or () if name not in binning.values]:
             advice = f"expected Binning(..., values={{{shown(unlisted[0])}: [0, 1]}}), because a chunk may lack some"
             raise InvalidInputError(f"discrete names {listed(unlisted)}, whose values the bins do not list; {advice}.")
-        density = self._density_name()
-        if density == "sinc":
+        if self._density_name() == "sinc":
             binning.require_uniform()
         if before is None:
             triples = fitting_triples(self.triples, binning.n_bins, self.random_state, MAX_BYTES)

@@ -149,10 +149,8 @@ class CandidateRun:
         n_iter_max: int,
     ) -> None:
         self.samples = first
-        self.values = samples.values
-        self.weights = samples.weights
+        self.as_read = samples
         self.choices = [*others, first.cells] if others else []
-        self.assign_to_grid = samples.assign_to_grid
         self.options = options
         self.n_iter_max = n_iter_max
         self.followed: list[Candidate] = []
@@ -221,7 +219,7 @@ class CandidateRun:
             return
         for _ in range(MOST_AGAIN):
             best = self.best
-            moves = rival_moves(self.samples, best.fit, self.values)
+            moves = rival_moves(self.samples, best.fit, self.as_read.values)
             # Most of their components are those of the best.
             self.warm_starts |= dict.fromkeys(moves, self.warm_starts[best])
             if not self._screen(moves):
@@ -241,7 +239,7 @@ class CandidateRun:
 
     def _log_densities(self, candidate: Candidate) -> np.ndarray:
         cells = candidate.fit.cells
-        samples = self.samples if cells is self.samples.cells else self.assign_to_grid(cells)
+        samples = self.samples if cells is self.samples.cells else self.as_read.assign_to_grid(cells)
         return samples.log_densities(candidate.fit.mixture)
 
     def _follow(self, candidates: Sequence[Candidate], n_passes: int, n_rounds: int) -> bool:
@@ -289,7 +287,7 @@ class CandidateRun:
 
     def _clarity(self, candidate: Candidate) -> float:
         """Largest posterior of a sample, on average."""
-        return float(np.average(candidate.posterior.max(axis=1), weights=self.weights))
+        return float(np.average(candidate.posterior.max(axis=1), weights=self.as_read.weights))
 
     def _sharpen(self, candidate: Candidate, chooses_cells: bool = True) -> None:
         """Sharpen the posteriors of a candidate, and put the samples on the cells that suit every variable best."""
@@ -300,6 +298,6 @@ class CandidateRun:
             return
         others = [cells for cells in self.choices if cells is not self.samples.cells]
         self.samples, warm_start = on_best_cells(
-            self.samples, others, self.assign_to_grid, candidate.posterior, self.options["criterion"]
+            self.samples, others, self.as_read.assign_to_grid, candidate.posterior, self.options["criterion"]
         )
         self.warm_starts = {candidate: warm_start}

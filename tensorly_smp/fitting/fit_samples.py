@@ -435,8 +435,7 @@ class Variables:
             known = known | {
                 samples.variables.index(name): checked_values(each, name) for name, each in discrete.items()
             }
-        looking = discrete_variables(samples.values, sample_weight, only_constant=discrete is not None)
-        looking = looking if detects else ()
+        looking = discrete_variables(samples.values, sample_weight, discrete is not None) if detects else ()
         positions = sorted({*declared, *looking} - known.keys())
         if distinct_values is None:
             found = distinct(samples.values, positions, sample_weight)

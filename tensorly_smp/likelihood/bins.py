@@ -253,17 +253,13 @@ def samples_in_bins(codes: Codes, weights: np.ndarray | None, smoothing: Any) ->
     `smoothing` are pseudo-counts per bin, in the unit of the weights; of a discrete variable, if there are any, its
     values get a hundredth of a sample together.
     """
-    average = 1.0
-    if weights is None:
-        weights = np.ones(codes.n_samples)
-    else:
-        peak = float(weights.max())
-        weights = weights / peak  # its mean cannot underflow
-        average = float(weights.mean())
-        weights = weights / average
-        average *= peak
-    smoothing = checked_real(smoothing, "smoothing", 0.0, _LARGEST_SMOOTHING * codes.n_samples * average, "[]")
-    return parts_in_bins(OnePart(CellPart(one_hot(codes), weights)), codes.binning, smoothing, average)
+    weights = np.ones(codes.n_samples) if weights is None else weights
+    peak = float(weights.max())
+    scaled = weights / peak  # their mean cannot underflow
+    mean = float(scaled.mean())
+    unit = mean * peak
+    smoothing = checked_real(smoothing, "smoothing", 0.0, _LARGEST_SMOOTHING * codes.n_samples * unit, "[]")
+    return parts_in_bins(OnePart(CellPart(one_hot(codes), scaled / mean)), codes.binning, smoothing, unit)
 
 
 def parts_in_bins(parts: OnePart | Parts, binning: Binning, smoothing: float, unit: float = 1.0) -> CellSamples:
@@ -367,17 +363,15 @@ def refine_on_bins(
 def _report(solution: LikelihoodSolution, warns: bool) -> None:
     """Log how EM ended, and warn, if asked, where it has not converged or has left a component empty."""
     trace = solution.trace
+    status = solution.status
     logger.info(
         "EM: log-likelihood %.6g per sample after %d passes, %s; %.2f s",
-        *(solution.log_likelihood, trace.n_passes, solution.status.name.lower(), trace.seconds[-1]),
+        *(solution.log_likelihood, trace.n_passes, status.name.lower(), trace.seconds[-1]),
     )
     if not warns:
         return
-    if solution.status is StopReason.MAX_SWEEPS:
-        warn(
-            f"EM stopped after {solution.trace.n_passes} passes: {solution.status.explanation}; "
-            f"{solution.status.remedy}.",
-            ConvergenceWarning,
-        )
+    if status is StopReason.MAX_SWEEPS:
+        words = f"EM stopped after {trace.n_passes} passes"
+        warn(f"{words}: {status.explanation}; {status.remedy}.", ConvergenceWarning)
     if empty := empty_component_warning(solution.factors.weights, "Try fewer components, or another start."):
         warn(empty)

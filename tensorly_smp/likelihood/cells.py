@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from tensorly_smp.codes.encoding import PackedIndicators, index_type
+from tensorly_smp.codes.encoding import PackedIndicators, sparse_rows
 from tensorly_smp.likelihood.observed import TIED, Observed, Support, are_distinct, discrete_variables, distinct_values
 from tensorly_smp.samples.values import nearest
 from tensorly_smp.splines.basis import LINEAR, N_BASIS, ArcsinhTransform, SplineBasis, spline_basis
@@ -142,13 +142,7 @@ class Cells:
             shares.append(np.ones(column.shape))
         for n, share in zip((*self.smooth, *self.discrete), shares, strict=True):
             share[np.isnan(values[:, n])] = 0.0
-        all_shares = np.concatenate(shares, axis=1)
-        all_columns = np.concatenate(columns, axis=1)
-        kept = all_shares > 0
-        starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-        starts = starts.astype(index_type(int(starts[-1])))  # of one type with the columns, as in one_hot
-        shape = (len(values), offsets[-1])
-        return csr_array((all_shares[kept], all_columns[kept], starts), shape=shape)
+        return sparse_rows(np.concatenate(shares, axis=1), np.concatenate(columns, axis=1), offsets[-1])
 
     def packed(self, values: np.ndarray) -> PackedIndicators:
         """Find the cells of values (n_samples, n_variables), none of which is spread over several."""

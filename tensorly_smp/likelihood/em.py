@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp._support.checks import checked_integer
 from tensorly_smp._support.iteration import Coordinates, Iteration, MeanGain, StopReason, iterate_together, walk_of
 from tensorly_smp.likelihood.cells import Cells, combined_cells
 from tensorly_smp.likelihood.steps import CellSamples, Expectation, Mixture
@@ -224,13 +223,11 @@ def smooth_em_together(
 
     Raises
     ------
-    InvalidInputError, InvalidTypeError
-        Another criterion, or a number of rounds or passes that is no positive integer.
+    InvalidInputError
+        Another criterion.
     """
-    n_rounds = checked_integer(n_rounds, "n_rounds", 1)
     if samples.cells.basis.shape is not None:
         n_rounds = 1  # it is the shape that smooths: the criterion is nearly flat, and penalties would change each time
-    n_iter_max = checked_integer(n_iter_max, "n_iter_max", 0)
     details = [each if isinstance(each, Expectation) else samples.counts_from_posterior(each) for each in starts]
     chosen = choose_together(samples, details, criterion, warm_starts or [None] * len(starts))
     runs: list[list[Iteration[Mixture, Expectation]]] = [[] for _ in starts]

@@ -334,13 +334,12 @@ class CellPart:
     @classmethod
     def packed(cls, values: np.ndarray, sample_weight: np.ndarray | None, cells: Cells) -> CellPart:
         """Many samples (n_samples, n_variables) in cells: two bytes an entry, more if entries are spread over cells."""
-        weights: np.ndarray | None = effective_weights(values, sample_weight)
-        if weights is not None and (weights == 1.0).all():
-            weights = None
+        weights = effective_weights(values, sample_weight)
+        own = None if (weights == 1.0).all() else weights
         blocks = [values[start : start + _BLOCK] for start in range(0, max(1, len(values)), _BLOCK)]
         if cells.resolution.any():
-            return cls(csr_array(vstack([cells.membership(block) for block in blocks])), weights)
-        return cls(cells.packed(values), weights)
+            return cls(csr_array(vstack([cells.membership(block) for block in blocks])), own)
+        return cls(cells.packed(values), own)
 
     def __sizeof__(self) -> int:  # by which Dask decides what to write to disk
         found = self.membership

@@ -21,10 +21,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from tensorly_smp._support.parallel import OnePart
-from tensorly_smp.codes.encoding import index_type
+from tensorly_smp.codes.encoding import sparse_rows
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.likelihood.cells import Cells, bin_cells
 from tensorly_smp.likelihood.em import SmoothFit
@@ -127,16 +126,7 @@ def overlapping_bins(mid_ranks: MidRanks, n_intervals: int, cells: Cells | None 
     rows = np.stack([left, left + 1], axis=2)
     data = np.stack([1.0 - position, position], axis=2)
     data[is_missing] = 0.0
-    kept = data > 0
-    if kept.all():  # a view, where of many entries copies would take long
-        rows = rows.ravel()
-        data = data.ravel()
-    else:
-        rows = rows[kept]
-        data = data[kept]
-    starts = np.concatenate([[0], np.cumsum(kept.reshape(n_samples, -1).sum(axis=1))])
-    starts = starts.astype(index_type(int(starts[-1])))
-    shares = csr_array((data, rows, starts), shape=(n_samples, int(sizes.sum())))
+    shares = sparse_rows(data.reshape(n_samples, -1), rows.reshape(n_samples, -1), int(sizes.sum()))
     return CellSamples(
         cells=cells or bin_cells(sizes.tolist()),
         prior=np.full((int(sizes.sum()), 1), PSEUDO_SAMPLES / (n_intervals + 1)),

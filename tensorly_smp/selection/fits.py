@@ -132,11 +132,9 @@ def read_job(X: Any, sample_weight: Any, sample_dim: Hashable | None, random_sta
     seed = int(random_state) if isinstance(random_state, int | np.integer) else int(sequence.generate_state(1)[0])
     settings = seed, estimator, tl.get_backend(), samples.value_labels
     job = Job(values, samples.variables, weights, int(is_counted.sum()), *settings)
-    if not job.counted.any():
-        raise InvalidInputError("All samples with a weight lack all entries (NaN); expected samples with entries.")
     if job.total_weight < 2:
         advice = "expected at least 2. Scale weights to sum to the number of samples that they are worth"
-        raise InvalidInputError(f"Samples, or their weights, sum to {job.total_weight:g}; {advice}.")
+        raise InvalidInputError(f"Samples with entries, or their weights, sum to {job.total_weight:g}; {advice}.")
     return job
 
 
