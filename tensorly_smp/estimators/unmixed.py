@@ -101,7 +101,7 @@ class UnmixedProductMixture(FittedMixture):
     The likelihood alone does not choose the groups: a component of few samples may raise it, and a source with two
     peaks describes two groups as well as two components do, which are then free to follow something else. So the
     smooth mixture that goes on from the likeliest Gaussian or Student mixture is the result, unless the likeliest
-    smooth one is clearly better: unless its log-likelihood less effective parameters is higher by more than two
+    smooth one is clearly better: unless its log-likelihood less effective parameters is higher by more than 2.5
     standard deviations of the difference (Vuong 1989). With ``shape="auto"``, both have log-concave densities, one peak
     each, unless free ones are clearly better than these. The criterion of free densities decides for or against W. A
     product mixture of the variables themselves has free densities.

@@ -29,12 +29,12 @@ N_SEEDS, HEAVY = 12, 5.0
 #: Likeliest of these that go on with smooth densities; passes of the first round, from which the best goes on.
 N_GAUSSIAN, SCREENING_PASSES = 3, 10
 #: Standard deviations of the difference of two criteria by which one is clearly better.
-CLEARLY = 2.0
+CLEARLY = 2.5
 #: Gain of a pass, in nats per sample, below which a round of the best ends, but at least so many nats of all samples;
 #: times as much for those that are only compared.
 PASS_TOL, LEAST_GAIN, COMPARED_TOL = 1e-5, 0.002, 10.0
 #: Rounds with new grids and penalties at most.
-MOST_ROUNDS = 6
+MOST_ROUNDS = 8
 #: With fewer samples than this for every parameter, Schwarz's criterion decides for or against the matrix.
 SAMPLES_PER_PARAMETER = 2.0
 
@@ -170,7 +170,7 @@ def search_unmixing(
 def preferred(samples: MixedSamples, candidates: Sequence[UnmixingCandidate]) -> UnmixingCandidate:
     """The first candidate, unless a later one is clearly better.
 
-    Clearly by two standard deviations of the difference of Akaike's criteria (Vuong 1989): a component of few samples,
+    Clearly by 2.5 standard deviations of the difference of Akaike's criteria (Vuong 1989): a component of few samples,
     or two peaks of a source, may raise the likelihood, but a group is one heap of samples unless they say otherwise.
     """
     best, *others = candidates
