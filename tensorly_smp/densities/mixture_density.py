@@ -83,6 +83,16 @@ class SampleDensity(ABC):
     variables: tuple[Hashable, ...]
     value_labels: Mapping[Hashable, ValueLabels]
 
+    @property
+    def rank(self) -> int:
+        """Number of components."""
+        return len(self.weights)
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables."""
+        return len(self.variables)
+
     @abstractmethod
     def _log_joint(self, values: np.ndarray) -> np.ndarray:
         """Logarithm of w_r f(x | r), (n_samples, rank), of samples (n_samples, n_variables)."""
@@ -257,16 +267,6 @@ class MixtureDensity(SampleDensity):
     def _repr_html_(self) -> str:
         pairs = [("variables", f"{self.n_variables}: {listed(self.variables)}")]
         return html_weights("MixtureDensity", pairs, self.weights)
-
-    @property
-    def rank(self) -> int:
-        """Number of components."""
-        return len(self.weights)
-
-    @property
-    def n_variables(self) -> int:
-        """Number of variables."""
-        return len(self.conditionals)
 
     # ---- samples of all variables ----
 

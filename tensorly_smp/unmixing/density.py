@@ -82,16 +82,6 @@ class UnmixedDensity(SampleDensity):
         """Names of the variables."""
         return self.sources.variables
 
-    @property
-    def rank(self) -> int:
-        """Number of components."""
-        return self.sources.rank
-
-    @property
-    def n_variables(self) -> int:
-        """Number of variables."""
-        return self.sources.n_variables
-
     @cached_property
     def mixing(self) -> np.ndarray:
         """Inverse (n_variables, n_variables) of W."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -78,13 +78,7 @@ class SamplesToUnmix:
     determined: dict[int, np.ndarray]
 
     @classmethod
-    def read(
-        cls,
-        X: Any,
-        sample_weight: Any,
-        sample_dim: Hashable | None,
-        mixture: Any,
-    ) -> SamplesToUnmix:
+    def read(cls, X: Any, sample_weight: Any, sample_dim: Hashable | None, mixture: Any) -> SamplesToUnmix:
         """Read samples for a fit with these parameters of the mixture.
 
         Raises
@@ -184,8 +178,7 @@ def _check_values(samples: Samples, counted: np.ndarray, mixed: tuple[int, ...])
     with np.errstate(over="ignore"):
         ranges = np.ptp(columns, axis=0) if len(columns) else np.zeros(len(mixed))
     is_extreme = ~((ranges > 1 / LARGEST) & (np.abs(columns).max(axis=0, initial=0.0) < LARGEST))
-    extreme = [names[n] for n, flag in zip(mixed, is_extreme, strict=True) if flag]
-    if extreme:
+    if extreme := [names[n] for n, flag in zip(mixed, is_extreme, strict=True) if flag]:
         raise InvalidInputError(
             f"Variable(s) {listed(extreme)} have values of {LARGEST:g} or more, or a range of {1 / LARGEST:g} or "
             "less, whose squares are out of the range of floats; rescale them."
@@ -266,13 +259,7 @@ def _determined(
     return tuple(kept), found
 
 
-def fit_unmixing(
-    data: SamplesToUnmix,
-    mixture: Any,
-    max_iter: int,
-    tol: float,
-    verbose: int,
-) -> tuple[Any, xr.Dataset]:
+def fit_unmixing(data: SamplesToUnmix, mixture: Any, max_iter: int, tol: float, verbose: int) -> tuple[Any, xr.Dataset]:
     """Search for the matrix on evenly spaced rows of many, and fit the sources of all samples.
 
     Parameters
@@ -347,8 +334,10 @@ def _fit_sources(
     if not is_product and len(merge_equal_rows(sources, data.weights)[0]) == len(evenly_spaced(*sources.shape)):
         searched = [[Candidate(posterior, "search", criterion=best.criterion, trace=best.trace)]]
     model.set_params(discrete={names[n]: each.tolist() for n, each in discrete.items()})
+    # Names as objects, or pandas would make columns of tuples.
+    frame = pd.DataFrame(sources, columns=pd.Index(names, dtype=object, tupleize_cols=False))
     with collected_warnings() as caught:
-        model._fit(source_frame(sources, names), data.weights, searched)
+        model._fit(frame, data.weights, searched)
     determined = {names[n] for n in data.determined}
     for each in caught:
         is_known = isinstance(each, ConstantVariableWarning) and determined.issuperset(each.variables)
@@ -389,11 +378,6 @@ def _arranged(samples: MixedSamples, candidate: UnmixingCandidate) -> UnmixingCa
     ordered = unmixing[columns] * np.where(correlation[rows, columns] < 0, -1.0, 1.0)[:, None]
     spread = np.sqrt(np.average((samples.values @ ordered.T) ** 2, axis=0, weights=samples.weights))
     return replace(candidate, unmixing=ordered / spread[:, None])
-
-
-def source_frame(values: np.ndarray, names: Sequence[Hashable]) -> pd.DataFrame:
-    """With names as objects, or pandas would make columns of tuples."""
-    return pd.DataFrame(values, columns=pd.Index(list(names), dtype=object, tupleize_cols=False))
 
 
 def _with_unmixing(
