@@ -420,3 +420,13 @@ def test_equal_rows_are_the_same_samples_as_counts(data, digits):
 def test_as_many_samples_as_components_are_fitted_in_silence():
     model = smp.UnmixedProductMixture(4, random_state=0).fit(np.random.default_rng(0).normal(size=(4, 3)))
     assert np.isfinite(np.asarray(model.unmixing_)).all()
+
+
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
+@pytest.mark.parametrize("digits", [1, 15])
+def test_order_of_rows_does_not_matter(data, digits):
+    X = np.round(data.X[:80, :3] @ MIXING[:3, :3], digits)
+    model = smp.UnmixedProductMixture(2, max_iter=1, random_state=0)
+    expected = clone(model).fit(X)
+    for other in (clone(model).fit(X[::-1]), clone(model).fit(X, sample_weight=np.ones(len(X)))):
+        np.testing.assert_allclose(other.score_samples(X), expected.score_samples(X), rtol=1e-9)

@@ -52,8 +52,9 @@ class SamplesToUnmix:
     samples : Samples
         As they were read.
     rows : ndarray (n_rows, n_variables)
-        Their values. Equal samples are one row with a weight, so that counts and repeated rows are the same samples;
-        but rows of rounded values are repeated, as far as they are not too many, to be spread one by one.
+        Their values in ascending order, whatever order they came in. Equal samples are one row with a weight, so that
+        counts and repeated rows are the same samples; but rows of rounded values are repeated, as far as they are not
+        too many, to be spread one by one.
     values : ndarray (n_rows, n_variables)
         The same, but rounded values are spread evenly over the step: combinations of them would lie on a lattice,
         along whose lines a density may be as high as it likes.
@@ -108,10 +109,8 @@ class SamplesToUnmix:
                 f"mixture has a support of {listed(bounded)}; expected none of variables that are mixed, since "
                 "bounds of a variable are none of a source. Transform it, by a logarithm for instance."
             )
-        rows, counts = merge_equal_rows(samples.values, weights)
-        steps = {n: Observed.of(rows[:, n], counts).step for n in mixed}
-        if any(steps.values()):
-            rows, counts = _one_by_one(samples.values, weights, rows, counts)
+        steps = {n: Observed.of(samples.values[:, n], weights).step for n in mixed}
+        rows, counts = _in_one_order(samples.values, weights, any(steps.values()))
         values = np.array(rows)
         # Not of the random state, so that fits with several are to the same samples, and their criteria compare.
         rng = np.random.default_rng(0)
@@ -140,15 +139,19 @@ class SamplesToUnmix:
         return np.ones(len(self.rows)) if self.weights is None else self.weights
 
 
-def _one_by_one(
-    values: np.ndarray, weights: np.ndarray | None, rows: np.ndarray, counts: np.ndarray | None
+def _in_one_order(
+    values: np.ndarray, weights: np.ndarray | None, one_by_one: bool
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Rows (n_rows, n_variables) that rounded values are spread in: repeated by their counts, if these are not many."""
-    if weights is None or counts is None:
-        return values, None
-    if counts.sum() <= MOST_REPEATED and np.array_equal(counts, np.floor(counts)):
-        return np.repeat(rows, counts.astype(np.int64), axis=0), None
-    return values, weights
+    """Rows (n_rows, n_variables) in ascending order and their weights: equal ones are one, or repeated one by one."""
+    rows, counts = merge_equal_rows(values, weights)
+    if one_by_one and counts is not None:
+        is_few = weights is None or counts.sum() <= MOST_REPEATED
+        if is_few and np.array_equal(counts, np.floor(counts)):
+            rows, counts = np.repeat(rows, counts.astype(np.int64), axis=0), None
+        else:
+            rows, counts = values, weights
+    order = np.lexsort(rows.T[::-1])
+    return rows[order], None if counts is None else counts[order]
 
 
 def _check_mixed(samples: Samples, mixed: tuple[int, ...]) -> None:
