@@ -1,9 +1,10 @@
 """Compiled kernels run where Numba (extra ``fast``) is installed and there is enough to do.
 
 Every kernel of :mod:`tensorly_smp._support.compiled_kernels` has a plain twin where it is called from, with the same
-result to rounding. Which of the two runs depends on the sizes alone, so that the same fit repeats to the last bit; and
-Numba is imported when a kernel first runs, not before. Kernels run in the thread that calls them and release the
-interpreter's lock: ``n_jobs`` bounds the threads, there are none inside them, and no result depends on their number.
+result to rounding; whole fits agree to their tolerance. Which of the two runs depends on the sizes alone, so that the
+same fit repeats to the last bit; and Numba is imported when a kernel first runs, not before. Kernels run in the thread
+that calls them and release the interpreter's lock: ``n_jobs`` bounds the threads, there are none inside them, and no
+result depends on their number.
 
 The environment variable ``TENSORLY_SMP_FAST`` set to 0 switches them off. Where one cannot be compiled, or loaded from
 Numba's cache, the plain twins take the place of all of them, with one warning.
