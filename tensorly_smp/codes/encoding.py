@@ -200,7 +200,6 @@ def encode_samples(
     checked_choice(out_of_range, "out_of_range", ("clip", "missing"))
     samples = read_samples(X, binning.variables, sample_dim)
     codes = bin_indices(samples.values, binning.edges)
-    codes[np.isnan(samples.values)] = MISSING
     if out_of_range == "missing":
         low, high = np.transpose([(edges[0], edges[-1]) for edges in binning.edges])
         codes[(samples.values < low) | (samples.values > high)] = MISSING

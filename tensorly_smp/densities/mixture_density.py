@@ -168,12 +168,7 @@ class SampleDensity(ABC):
             Rows sum to one; the weights for a sample without any entry.
         """
         samples = read_samples(X, self.variables, value_labels=self.value_labels)
-        return samples.labels.wrap(posteriors_of(self, samples.values), POSTERIOR)
-
-
-def posteriors_of(density: SampleDensity, values: np.ndarray) -> np.ndarray:
-    """Return the posteriors (n_samples, rank) of samples that have been read (n_samples, n_variables)."""
-    return joint_to_posterior(density._log_joint(values), density.weights)
+        return samples.labels.wrap(joint_to_posterior(self._log_joint(samples.values), self.weights), POSTERIOR)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

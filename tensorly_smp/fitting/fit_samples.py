@@ -13,8 +13,8 @@ from tensorly_smp._support.checks import RandomState, is_among, warn
 from tensorly_smp._support.parallel import OnePart, Parts, is_chunked
 from tensorly_smp._support.representations import joined, listed, shown
 from tensorly_smp.codes.binning import Binning, binning_of_values, checked_values, quantile_edges
-from tensorly_smp.codes.encoding import MISSING, Codes, PackedIndicators, one_hot
-from tensorly_smp.densities.mixture_density import MixtureDensity, posteriors_of
+from tensorly_smp.codes.encoding import Codes, PackedIndicators, one_hot
+from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, MergedBinsWarning, RepeatedValueWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.likelihood.bins import LikelihoodSolution, parts_in_bins, refine_on_bins, samples_in_bins
@@ -201,7 +201,7 @@ class ReadSamples:
             pieces = zip(found.pieces, self.sizes, strict=True)
             return da.concatenate([da.from_delayed(piece, (size,), np.int64) for piece, size in pieces]), None
         values = self.parts.piece.values
-        posterior = posteriors_of(density, values)
+        posterior = density.posterior(values)
         return posterior.argmax(axis=1), posterior if self.subsample.values is values else None
 
 
@@ -229,9 +229,7 @@ def _clusters_of_part(chunk: Chunk, density: MixtureDensity) -> np.ndarray:
 
 def _encode_part(chunk: Chunk, binning: Binning) -> CellPart:
     """Codes of a part."""
-    codes = bin_indices(chunk.values, binning.edges)
-    codes[np.isnan(chunk.values)] = MISSING
-    return CellPart(PackedIndicators(codes, binning.n_bins), chunk.weights)
+    return CellPart(PackedIndicators(bin_indices(chunk.values, binning.edges), binning.n_bins), chunk.weights)
 
 
 def _count_part(part: CellPart, binning: Binning, triples: np.ndarray) -> Marginals:

@@ -320,7 +320,7 @@ def crowded_variables(values: np.ndarray, edges: Sequence[np.ndarray], weights: 
         return []
     n_bins = np.array([len(own) - 1 for own in edges])
     codes = bin_indices(values, edges)
-    present = ~np.isnan(values)
+    present = codes >= 0
     is_complete = weights is None and bool(present.all())
     counts = np.zeros((len(edges), n_bins.max()))
     for n, size in enumerate(n_bins.tolist()):
@@ -333,7 +333,7 @@ def crowded_variables(values: np.ndarray, edges: Sequence[np.ndarray], weights: 
 
 
 def bin_indices(values: np.ndarray, edges: Sequence[np.ndarray]) -> np.ndarray:
-    """Bin of every value (n_samples, n_variables), the outermost for those beyond; any for a missing one.
+    """Bin of every value (n_samples, n_variables), the outermost for those beyond, -1 for a missing one.
 
     Parameters
     ----------
@@ -350,6 +350,7 @@ def bin_indices(values: np.ndarray, edges: Sequence[np.ndarray]) -> np.ndarray:
     if most > FEW_BINS:
         for n, own in enumerate(edges):
             found[:, n] = np.searchsorted(own[1:-1], values[:, n], side="right")
+        found[np.isnan(values)] = -1
         return found
     # How many of the inner edges it reaches: to count them takes half the time of a search.
     inner = np.full((most - 1, len(edges), 1), np.inf)
@@ -361,6 +362,7 @@ def bin_indices(values: np.ndarray, edges: Sequence[np.ndarray]) -> np.ndarray:
         reached = np.zeros(columns.shape, dtype=np.int8)
         for each in inner:
             reached += (columns >= each).view(np.int8)
+        reached[np.isnan(columns)] = -1
         found[start : start + size] = reached.T
     return found
 

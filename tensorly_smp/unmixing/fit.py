@@ -147,9 +147,11 @@ def _in_one_order(
     if one_by_one and counts is not None:
         is_few = weights is None or counts.sum() <= MOST_REPEATED
         if is_few and np.array_equal(counts, np.floor(counts)):
-            rows, counts = np.repeat(rows, counts.astype(np.int64), axis=0), None
+            rows = np.repeat(rows, counts.astype(np.int64), axis=0)
+            counts = None
         else:
-            rows, counts = values, weights
+            rows = values
+            counts = weights
     order = np.lexsort(rows.T[::-1])
     return rows[order], None if counts is None else counts[order]
 
