@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from math import ceil
 from typing import TYPE_CHECKING, Any, cast
 
@@ -214,7 +215,9 @@ def checked_axes(axes: Any) -> np.ndarray:
     """The Axes (n_axes,), or an error if they are none."""
     from matplotlib.axes import Axes
 
-    flat = np.array(axes, dtype=object).ravel()
+    flat = np.empty(0, dtype=object)
+    with suppress(IndexError, TypeError, ValueError):  # of what is no array, however it is asked
+        flat = np.array(axes, dtype=object).ravel()
     if not len(flat) or not all(isinstance(ax, Axes) for ax in flat):
         raise InvalidTypeError(f"axes are {type(axes).__name__}; expected matplotlib Axes, at least one.")
     return flat

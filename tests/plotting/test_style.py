@@ -3,6 +3,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from shared import overlap
@@ -63,7 +64,7 @@ def test_given_axes_are_used_unless_they_are_none():
     _, ax = plt.subplots()
     with pytest.raises(InvalidInputError, match="axes are 1; expected at least 2"):
         style.panels(ax, 2)
-    for wrong in ("axes", 3, {"a": ax}, [], [ax, "b"]):
+    for wrong in ("axes", 3, {"a": ax}, [], [ax, "b"], [xr.Dataset({"a": ("b", [1.0])})]):
         with pytest.raises(InvalidTypeError, match="expected matplotlib Axes"):
             style.panels(wrong, 1)
     with pytest.raises(InvalidTypeError, match="expected matplotlib Axes"):
