@@ -55,171 +55,236 @@ def _exponentials(x, scratch, n):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def newton_log_splines(  # type: ignore[no-untyped-def]
-    functions,
-    unit,
-    penalty_bands,
-    data,
-    penalty,
-    coefficients,
-    expected,
-    likelihood,
-    n_steps,
-    tol,
-    line_search,
-    is_concave,
-    holding,
-):
-    """Newton's method of :func:`tensorly_smp.splines.log_spline.maximize`, one density after the other.
+def newton_log_splines(basis, data, penalty, coefficients, n_steps, tol):  # type: ignore[no-untyped-def]
+    """Newton's method of :func:`tensorly_smp.splines.log_spline.fit_log_splines`, one density after the other.
 
     Parameters
     ----------
-    functions : ndarray (4, 4)
-        In the four cells between two knots, the four basis functions that are not zero there: everywhere the same.
-    unit : float
-        Of the third differences.
-    penalty_bands : ndarray (n_basis, 4)
-        Of D'D.
+    basis : tuple
+        As of :func:`tensorly_smp.splines.log_spline._kernel_basis`.
     data, coefficients : ndarray (n_densities, n_basis)
-        B'nu, and where to start from; the latter are written to, as are the next two.
-    expected : ndarray (n_densities, n_cells)
-    penalty, likelihood, tol : ndarray (n_densities,)
+        B'nu, and where to start from; the latter are written to.
+    penalty, tol : ndarray (n_densities,)
     n_steps : int
-    line_search : tuple of int, float, float
-        Halvings of a step, share of the promised rise that is enough, rounding of F.
-    is_concave : bool
-        Whether the densities are log-concave; the coefficients are when they come.
-    holding : tuple of float, float, int
-        Second differences that count as zero, what holds them there, systems to be solved for a step at most.
 
     Returns
     -------
     ndarray of bool (n_densities,)
-        Whether a Hessian was found that is not positive definite to rounding, where the density is left as it is.
+        Whether a Hessian was found that is not positive definite to rounding, where a density was left.
     """
-    n_densities, n_basis = coefficients.shape
-    is_left = np.zeros(n_densities, np.bool_)
-    products = _products(functions)
-    by_band = penalty_bands.T.copy()
-    gradient = np.empty(n_basis)
-    third_differences = np.zeros(n_basis + 3)
-    mass = np.zeros((4, n_basis + 3))
-    found = np.zeros((4, n_basis + 3))
-    scratch = np.empty((2, n_basis))
-    step = np.zeros(n_basis + 3)
-    bands = np.zeros((4, n_basis + 3))
-    system = np.zeros((4, n_basis + 3))
-    work = np.zeros((5, n_basis + 2))
-    for s in range(n_densities):
-        nu = data[s]
-        rho = penalty[s]
-        beta = coefficients[s]
-        _by_place(expected[s], mass)
-        for _ in range(n_steps):
-            _derive(functions, products, unit, by_band, nu, rho, beta, mass, third_differences, gradient, bands)
-            if is_concave:
-                is_left[s] = not _held_step(beta, gradient, bands, holding, step, system, work)
-            else:
-                is_left[s] = not _solve(bands, gradient, step)
-            if is_left[s]:
-                break
-            value = likelihood[s] - 0.5 * rho * _roughness(unit, beta)
-            reached, predicted_gain = _search(
-                functions, unit, nu, rho, beta, value, gradient, step, line_search, is_concave, found, scratch
-            )
-            if reached > -np.inf:
-                likelihood[s] = reached
-                mass, found = found, mass
-            if predicted_gain <= tol[s]:
-                break
-        expected[s] = mass[:, 3:n_basis].T.copy().ravel()
+    is_left = np.zeros(len(data), np.bool_)
+    model, rooms = _prepare(basis)
+    for s in range(len(data)):
+        likelihood = _normalize(model, data[s], coefficients[s], rooms)
+        is_left[s] = np.isnan(_climb(model, data[s], penalty[s], coefficients[s], likelihood, n_steps, tol[s], rooms))
     return is_left
 
 
 @_compiled
-def _search(functions, unit, data, rho, beta, value, gradient, step, line_search, is_concave, mass, scratch):  # type: ignore[no-untyped-def]
-    """Add Newton's step to `beta`, halved until F rises from `value` as it should.
+def choose_log_splines(basis, data, totals, price, penalties, coefficients, values, stops):  # type: ignore[no-untyped-def]
+    """Criterion of increasing penalties, from the largest down, and the coefficients that go with the best of them.
 
-    Returns F without its penalty, whose exp(eta) is in `mass`, and the rise that the whole step promised. If F never
-    rises, it returns minus infinity, and `beta` stays.
+    Parameters
+    ----------
+    basis, data
+        As for :func:`newton_log_splines`.
+    totals : ndarray (n_densities,)
+        Numbers of samples.
+    price : ndarray (n_densities,)
+        Of an effective parameter, in nats; NaN for the marginal likelihood.
+    penalties : ndarray (n_penalties, n_densities)
+    coefficients : ndarray (n_densities, n_basis)
+        Where to start from; written to.
+    values : ndarray (n_penalties, n_densities)
+        Written to where a penalty is tried.
+    stops : tuple of int, float, float
+        Newton's steps per penalty; what the last may promise, in nats; how far below the best value, in nats, smaller
+        penalties are not tried.
+
+    Returns
+    -------
+    ndarray of bool (n_densities,)
+        As of :func:`newton_log_splines`.
     """
-    most_halvings, share, rounding = line_search
-    predicted_gain = 0.0
-    for k in range(len(beta)):
-        predicted_gain += gradient[k] * step[k]
-    moved = scratch[0]
+    is_left = np.zeros(len(data), np.bool_)
+    model, rooms = _prepare(basis)
+    n_steps, tol, hopeless = stops
+    for s in range(len(data)):
+        beta = coefficients[s].copy()
+        likelihood = _normalize(model, data[s], beta, rooms)
+        before = best = np.inf
+        for number in range(len(penalties) - 1, -1, -1):
+            rho = penalties[number, s]
+            if rho >= before:
+                continue
+            likelihood = _climb(model, data[s], rho, beta, likelihood, n_steps, tol / totals[s], rooms)
+            log_determinant, n_effective, log_prior = _measure(model, rho, beta, rooms, not np.isnan(price[s]))
+            if np.isnan(likelihood) or np.isnan(log_determinant):
+                is_left[s] = True
+                break
+            if np.isnan(price[s]):
+                fitted = totals[s] * (likelihood - 0.5 * rho * _roughness(model[2], beta))
+                value = fitted + 0.5 * (log_prior - log_determinant)
+            else:
+                value = totals[s] * likelihood - price[s] * n_effective
+            values[number, s] = value
+            if before == np.inf or value > best:
+                best = value
+                coefficients[s] = beta
+            before = rho
+            if value <= best - hopeless:
+                break
+    return is_left
+
+
+@_compiled
+def effective_df(basis, penalty, coefficients, found):  # type: ignore[no-untyped-def]
+    """Traces of (B'WB + rho D'D)^-1 B'WB; NaN where the matrix is not positive definite to rounding.
+
+    Parameters
+    ----------
+    basis, penalty, coefficients
+        As for :func:`newton_log_splines`; a constant is added to the coefficients of a density.
+    found : ndarray (n_densities,)
+        Written to.
+    """
+    model, rooms = _prepare(basis)
+    for s in range(len(found)):
+        _normalize(model, coefficients[s], coefficients[s], rooms)
+        found[s] = _measure(model, penalty[s], coefficients[s], rooms, True)[1]
+
+
+@_compiled
+def _prepare(basis):  # type: ignore[no-untyped-def]
+    """Constants that all densities have in common, and arrays for those of one of them.
+
+    Basis functions and their products in the cells between two knots; unit; bands of D'D; settings. exp(eta), see
+    :func:`_expect`; gradient; third differences; Newton's step; bands of the Hessian, and of the system that is solved;
+    what else a step needs; coefficients that are tried; and what else exponentials need.
+    """
+    functions, unit, penalty_bands, settings = basis
+    n_basis = len(penalty_bands)
+    mass = np.zeros((4, n_basis + 3))
+    gradient = np.empty(n_basis)
+    third_differences = np.zeros(n_basis + 3)
+    step = np.zeros(n_basis + 3)
+    bands = np.zeros((4, n_basis + 3))
+    system = np.zeros((4, n_basis + 3))
+    work = np.zeros((5, n_basis + 2))
+    rooms = mass, gradient, third_differences, step, bands, system, work, np.empty(n_basis), np.empty(mass.size)
+    return (functions, _products(functions), unit, penalty_bands.T.copy(), settings), rooms
+
+
+@_compiled
+def _normalize(model, data, beta, rooms):  # type: ignore[no-untyped-def]
+    """Add a constant to `beta` with which exp(eta) sums to one, and find what :func:`_likelihood` does."""
+    mass = rooms[0]
+    beta -= beta.max()  # no exponential overflows
+    total = _expect(model[0], beta, mass, rooms[-1])
+    beta -= log(total)
+    mass *= 1.0 / total
+    return _product(data, beta) - 1.0
+
+
+@_compiled
+def _climb(model, data, rho, beta, likelihood, n_steps, tol, rooms):  # type: ignore[no-untyped-def]
+    """Newton's method for one density, from where `beta`, F without its penalty and exp(eta) are; these are written to.
+
+    Returns F without its penalty; NaN after a Hessian that is not positive definite to rounding.
+    """
+    functions, products, unit, by_band, settings = model
+    mass, gradient, third_differences, step, bands, system, work = rooms[:7]
+    for _ in range(n_steps):
+        _derive(functions, products, unit, by_band, data, rho, beta, mass, third_differences, gradient, bands)
+        if settings[3]:
+            is_found = _held_step(beta, gradient, bands, settings, step, system, work)
+        else:
+            is_found = _solve(bands, gradient, step)
+        if not is_found:
+            return np.nan
+        likelihood, predicted_gain = _search(model, data, rho, beta, likelihood, rooms)
+        if predicted_gain <= tol:
+            break
+    return likelihood
+
+
+@_compiled
+def _search(model, data, rho, beta, likelihood, rooms):  # type: ignore[no-untyped-def]
+    """Add Newton's step to `beta`, halved until F rises as it should; if it never does, `beta` stays.
+
+    Returns F without its penalty, whose exp(eta) is in `mass`, and the rise that the whole step promised.
+    """
+    functions, _, unit, _, settings = model
+    most_halvings, share, rounding, is_concave = settings[:4]
+    mass, gradient, _, step, _, _, _, moved, scratch = rooms
+    value = likelihood - 0.5 * rho * _roughness(unit, beta)
+    predicted_gain = _product(gradient, step)
     length = 1.0
     for _ in range(most_halvings):
         for k in range(len(beta)):
             moved[k] = beta[k] + length * step[k]
         if is_concave:
-            _turn_down(moved, scratch[1])
-        reached = _likelihood(functions, data, moved, mass, scratch[1])
+            _turn_down(moved, scratch)
+        reached = _likelihood(functions, data, moved, mass, scratch)
         risen = reached - 0.5 * rho * _roughness(unit, moved)
         if risen >= value + share * length * predicted_gain - rounding:
             beta[:] = moved
             return reached, predicted_gain
         length *= 0.5
-    return -np.inf, predicted_gain
+    return _likelihood(functions, data, beta, mass, scratch), predicted_gain
 
 
 @_compiled
-def determinants_and_df(  # type: ignore[no-untyped-def]
-    functions, penalty_bands, penalty, expected, held, hold, log_determinant, effective_df
-):
-    """Log determinants of the negative Hessians H = B'WB + rho D'D of fitted densities, and traces of H^-1 B'WB.
+def _measure(model, rho, beta, rooms, needs_trace):  # type: ignore[no-untyped-def]
+    """Measures of a density whose exp(eta) is known, for a criterion; NaN if H is not positive definite to rounding.
 
-    Where second differences of log-concave densities are held at zero, H is the matrix that holds them.
-
-    Parameters
-    ----------
-    functions, penalty_bands : ndarray
-        As for :func:`newton_log_splines`.
-    penalty : ndarray (n_densities,)
-    expected : ndarray (n_densities, n_cells)
-    held : ndarray of bool (n_densities, n_basis - 2)
-        Second differences that are held; (n_densities, 0) if none ever is.
-    hold : float
-        What holds them.
-    log_determinant, effective_df : ndarray (n_densities,)
-        Written to; NaN where H is not positive definite to rounding.
+    The logarithm of the determinant of the negative Hessian H = B'WB + rho D'D; the trace of H^-1 B'WB; the logarithm
+    of the determinant of rho D'D but for a constant. Where second differences of log-concave densities are held at
+    zero, H is the matrix that holds them: see :func:`tensorly_smp.splines.log_spline._restricted_likelihood`.
     """
-    n_basis = len(penalty_bands)
-    products = _products(functions)
-    by_band = penalty_bands.T.copy()
-    zeros = np.zeros(n_basis)
-    x = np.zeros(n_basis + 3)
-    mass = np.zeros((4, n_basis + 3))
-    curvature = np.zeros((4, n_basis + 3))
-    bands = np.zeros((4, n_basis + 3))
-    weights = np.zeros(n_basis + 2)
-    for s in range(len(penalty)):
-        _by_place(expected[s], mass)
-        curvature[:] = 0.0
-        _add_curvature(products, mass, curvature)
-        for d in range(4):
-            for k in range(n_basis):
-                bands[d, k] = curvature[d, k] + penalty[s] * by_band[d, k]
-        for k in range(held.shape[1]):
-            weights[k + 2] = hold if held[s, k] else 0.0
+    products, unit, by_band, settings = model[1:]
+    is_concave, straight, hold = settings[3:6]
+    mass, gradient, _, x, bands, curvature, work = rooms[:7]
+    n_basis = len(beta)
+    curvature[:] = 0.0
+    _add_curvature(products, mass, curvature)
+    for d in range(4):
+        for k in range(n_basis):
+            bands[d, k] = curvature[d, k] + rho * by_band[d, k]
+    log_prior = (n_basis - 3) * log(rho)
+    if is_concave:
+        weights = work[4]
+        n_held = last = 0
+        log_gaps = 0.0
+        for k in range(n_basis - 2):
+            is_held = beta[k] - 2.0 * beta[k + 1] + beta[k + 2] > -straight
+            weights[k + 2] = hold if is_held else 0.0
+            if is_held:
+                log_gaps += log(k - last) if n_held else 0.0
+                n_held += 1
+                last = k
         _add_hold(weights, bands)
-        if not _solve(bands, zeros, x):
-            log_determinant[s] = effective_df[s] = np.nan
-            continue
-        # The inverse Z follows upwards from its entries within the band (Takahashi, Fagan and Chin 1973).
-        z11 = z21 = z31 = z22 = z32 = z33 = logarithm = trace = 0.0
-        for k in range(n_basis - 1, -1, -1):
-            first = bands[1, k]
-            second = bands[2, k]
-            third = bands[3, k]
-            z1 = -(first * z11 + second * z21 + third * z31)
-            z2 = -(first * z21 + second * z22 + third * z32)
-            z3 = -(first * z31 + second * z32 + third * z33)
-            z0 = bands[0, k] - (first * z1 + second * z2 + third * z3)
-            logarithm -= log(bands[0, k])
-            trace += z0 * curvature[0, k] + 2.0 * (z1 * curvature[1, k] + z2 * curvature[2, k] + z3 * curvature[3, k])
-            z11, z21, z31, z22, z32, z33 = z0, z1, z2, z11, z21, z22
-        log_determinant[s], effective_df[s] = logarithm, trace
+        log_prior = (n_basis - 2 - max(n_held, 1)) * log(rho * unit * unit) + n_held * log(hold) + log_gaps
+        log_prior += log(n_basis - 2.0) if n_held == 0 else 0.0
+    gradient[:] = 0.0
+    if not _solve(bands, gradient, x):
+        return np.nan, np.nan, np.nan
+    log_determinant = trace = 0.0
+    for k in range(n_basis):
+        log_determinant -= log(bands[0, k])
+    # The inverse Z follows upwards from its entries within the band (Takahashi, Fagan and Chin 1973).
+    z11 = z21 = z31 = z22 = z32 = z33 = 0.0
+    for k in range(n_basis - 1 if needs_trace else -1, -1, -1):
+        first = bands[1, k]
+        second = bands[2, k]
+        third = bands[3, k]
+        z1 = -(first * z11 + second * z21 + third * z31)
+        z2 = -(first * z21 + second * z22 + third * z32)
+        z3 = -(first * z31 + second * z32 + third * z33)
+        z0 = bands[0, k] - (first * z1 + second * z2 + third * z3)
+        trace += z0 * curvature[0, k] + 2.0 * (z1 * curvature[1, k] + z2 * curvature[2, k] + z3 * curvature[3, k])
+        z11, z21, z31, z22, z32, z33 = z0, z1, z2, z11, z21, z22
+    return log_determinant, trace, log_prior
 
 
 @_compiled
@@ -291,19 +356,8 @@ def _products(functions):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _by_place(expected, mass):  # type: ignore[no-untyped-def]
-    """Numbers of cells (n_cells,), by the place of the cell among the four between two knots: (4, n_basis + 3).
-
-    Three zeros before and after those of a place spare the loops over basis functions a test for the ends.
-    """
-    for i in range(mass.shape[1] - 6):
-        for j in range(4):
-            mass[j, 3 + i] = expected[4 * i + j]
-
-
-@_compiled
 def _add_curvature(products, mass, bands):  # type: ignore[no-untyped-def]
-    """Add B'WB, for W with the numbers of :func:`_by_place` on its diagonal, to bands (4, n_basis + 3)."""
+    """Add B'WB, for W with the numbers of :func:`_expect` on its diagonal, to bands (4, n_basis + 3)."""
     for d in range(4):
         band = bands[d]
         for a in range(4 - d):
@@ -330,8 +384,11 @@ def _roughness(unit, beta):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _likelihood(functions, data, beta, mass, scratch):  # type: ignore[no-untyped-def]
-    """F without its penalty; exp(eta) is written to `mass`, as of :func:`_by_place`."""
+def _expect(functions, beta, mass, scratch):  # type: ignore[no-untyped-def]
+    """Write exp(eta) to `mass`, by the place of the cell among the four between two knots: (4, n_basis + 3); its sum.
+
+    Three zeros before and after those of a place spare the loops over basis functions a test for the ends.
+    """
     n = len(beta) - 3
     b0 = beta[:n]
     b1 = beta[1:]
@@ -345,20 +402,36 @@ def _likelihood(functions, data, beta, mass, scratch):  # type: ignore[no-untype
         eta = mass[j, 3:]
         for i in range(n):
             eta[i] = (f0 * b0[i] + f1 * b1[i]) + (f2 * b2[i] + f3 * b3[i])
-        _exponentials(eta, scratch, n)
+    _exponentials(mass.reshape(-1), scratch, mass.size)
+    mass[:, :3] = 0.0
+    mass[:, n + 3 :] = 0.0
     m0 = mass[0, 3:]
     m1 = mass[1, 3:]
     m2 = mass[2, 3:]
     m3 = mass[3, 3:]
-    t0 = t1 = t2 = t3 = total = 0.0  # sums that do not wait for each other
+    t0 = t1 = t2 = t3 = 0.0  # sums that do not wait for each other
     for i in range(n):
         t0 += m0[i]
         t1 += m1[i]
         t2 += m2[i]
         t3 += m3[i]
-    for k in range(len(beta)):
-        total += data[k] * beta[k]
-    return total - ((t0 + t1) + (t2 + t3))
+    return (t0 + t1) + (t2 + t3)
+
+
+@_compiled
+def _product(a, b):  # type: ignore[no-untyped-def]
+    """Sum of the products of the numbers of `a` and the first ones of `b`."""
+    total = 0.0
+    for k in range(len(a)):
+        total += a[k] * b[k]
+    return total
+
+
+@_compiled
+def _likelihood(functions, data, beta, mass, scratch):  # type: ignore[no-untyped-def]
+    """F without its penalty; exp(eta) is written to `mass`, as of :func:`_expect`."""
+    total = _expect(functions, beta, mass, scratch)
+    return _product(data, beta) - total
 
 
 @_compiled
@@ -447,7 +520,7 @@ def _add_hold(weights, bands):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _held_step(beta, gradient, bands, holding, step, system, work):  # type: ignore[no-untyped-def]
+def _held_step(beta, gradient, bands, settings, step, system, work):  # type: ignore[no-untyped-def]
     """Newton's step of a log-concave density, :meth:`tensorly_smp.splines.log_spline.LogSplineFit.newton_step`.
 
     Returns whether all matrices are positive definite to rounding.
@@ -456,7 +529,7 @@ def _held_step(beta, gradient, bands, holding, step, system, work):  # type: ign
     ----------
     beta, gradient : ndarray (n_basis,)
     bands : ndarray (4, n_basis + 3)
-    holding : tuple of float, float, int
+    settings : tuple
         As for :func:`newton_log_splines`.
     step : ndarray (n_basis + 3,)
         Written to.
@@ -465,7 +538,7 @@ def _held_step(beta, gradient, bands, holding, step, system, work):  # type: ign
     work : ndarray (5, n_basis + 2)
         Overwritten; two zeros before and after the second differences.
     """
-    straight, hold, n_rounds = holding
+    straight, hold, n_rounds = settings[4:]
     n_basis = len(beta)
     last = n_basis - 2  # one past the last second difference
     right = work[0]
@@ -518,35 +591,41 @@ def _solve(bands, right, x):  # type: ignore[no-untyped-def]
     Parameters
     ----------
     bands : ndarray (4, n + 3)
-        Overwritten. Three columns of zeros at the end, as in `x`, spare the inner loops a test for the end.
+        Overwritten, by the inverses of D and the bands of L.
     right : ndarray (n,)
     x : ndarray (n + 3,)
         Written to.
     """
     n = len(right)
+    # What columns before take from the next three: from the bands d, e and f, and of the right side.
+    d0 = d1 = d2 = e0 = e1 = f0 = 0.0
+    next1 = next2 = next3 = 0.0
     for k in range(n):
-        x[k] = right[k]
-    for k in range(n):
-        if not bands[0, k] > 0.0:
+        pivot = bands[0, k] - d0
+        if not pivot > 0.0:
             return False
-        inverse = 1.0 / bands[0, k]
-        first = bands[1, k]
-        second = bands[2, k]
+        first = bands[1, k] - d1
+        second = bands[2, k] - d2
         third = bands[3, k]
+        inverse = 1.0 / pivot
         of_first = first * inverse
         of_second = second * inverse
         of_third = third * inverse
-        bands[0, k + 1] -= of_first * first
-        bands[1, k + 1] -= of_first * second
-        bands[2, k + 1] -= of_first * third
-        bands[0, k + 2] -= of_second * second
-        bands[1, k + 2] -= of_second * third
-        bands[0, k + 3] -= of_third * third
-        x[k + 1] -= of_first * x[k]
-        x[k + 2] -= of_second * x[k]
-        x[k + 3] -= of_third * x[k]
+        d0 = e0 + of_first * first
+        d1 = e1 + of_first * second
+        d2 = of_first * third
+        e0 = f0 + of_second * second
+        e1 = of_second * third
+        f0 = of_third * third
+        own = right[k] - next1
+        next1 = next2 + of_first * own
+        next2 = next3 + of_second * own
+        next3 = of_third * own
+        x[k] = own
         bands[0, k], bands[1, k], bands[2, k], bands[3, k] = inverse, of_first, of_second, of_third
-    x[n:] = 0.0
+    next1 = next2 = next3 = 0.0
     for k in range(n - 1, -1, -1):
-        x[k] = bands[0, k] * x[k] - bands[1, k] * x[k + 1] - bands[2, k] * x[k + 2] - bands[3, k] * x[k + 3]
+        own = ((bands[0, k] * x[k] - bands[3, k] * next3) - bands[2, k] * next2) - bands[1, k] * next1
+        next1, next2, next3 = own, next1, next2
+        x[k] = own
     return True

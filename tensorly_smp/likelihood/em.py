@@ -97,6 +97,11 @@ def is_clear(posterior: np.ndarray) -> bool:
     return len(posterior) > 0 and bool((posterior.max(axis=1) > 1.0 - CLEAR).all())
 
 
+def is_near(posterior: np.ndarray, other: np.ndarray) -> bool:
+    """True if no posterior differs by more than clear ones do from zero and one."""
+    return len(posterior) > 0 and posterior.shape == other.shape and float(np.abs(posterior - other).max()) < CLEAR
+
+
 @dataclass(frozen=True, eq=False)
 class SmoothFit:
     """Result of :func:`smooth_em`.
@@ -237,11 +242,14 @@ def smooth_em_together(
     try:
         for number in range(n_rounds):
             if number:
+                # Of the same posteriors, penalties chosen anew would be the same.
+                going = [k for k in going if not is_near(runs[k][-1].detail.posterior, details[k].posterior)]
                 known = [(penalties[k], runs[k][-1].position) for k in going]
                 chosen = choose_together(samples, [runs[k][-1].detail for k in going], criterion, known)
                 changes = [np.abs(np.log(own[0] / old[0])) for own, old in zip(chosen, known, strict=True)]
                 is_new = [np.count_nonzero(each > LEAST_CHANGE) > FEW_CHANGES * each.size for each in changes]
                 going = [k for k, new in zip(going, is_new, strict=True) if new]
+                details = [runs[k][-1].detail if k in going else each for k, each in enumerate(details)]
                 chosen = [each for each, new in zip(chosen, is_new, strict=True) if new]
             if not going:
                 break

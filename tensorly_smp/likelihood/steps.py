@@ -483,7 +483,7 @@ class CellSamples:
         """E-step, and the penalized log-likelihoods (n_mixtures,); the penalty (n_smooth * rank,) is not per sample."""
         tables = self.log_tables(mixture)
         expected = self.e_step(mixture.log_weights, tables, mixture.sizes)
-        prior = (self.prior * tables).sum(axis=0)
+        prior = self.prior[:, 0] @ tables
         if self.cells.smooth:
             prior -= 0.5 * (penalty * self.cells.basis.roughness(mixture.columns)).reshape(-1, mixture.rank).sum(axis=0)
         return expected, expected.log_likelihoods + sum_by_mixture(prior, mixture.sizes)

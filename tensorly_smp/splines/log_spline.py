@@ -15,9 +15,9 @@ searches stall where it is stiff enough. Arrays have one column per density.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -47,10 +47,7 @@ HOLDING = 1e-6, 1e5, 12
 
 @dataclass(eq=False)
 class LogSplineFit:
-    """Coefficients beta of some densities, and what belongs to them, one column per density.
-
-    Columns may lie one after the other in memory, as kernels write them; they are taken and put as rows.
-    """
+    """Coefficients beta of some densities, and what belongs to them, one column per density."""
 
     basis: SplineBasis
     data: np.ndarray  # B'nu (n_basis, n_densities)
@@ -86,13 +83,13 @@ class LogSplineFit:
 
     def take(self, columns: np.ndarray) -> LogSplineFit:
         """Some of the densities, copied."""
-        found = (array.T[columns].T for array in (self.data, self.penalty, *self._found))
+        found = (array[..., columns] for array in (self.data, self.penalty, *self._found))
         return LogSplineFit(self.basis, *found)
 
     def put(self, columns: np.ndarray, part: LogSplineFit) -> None:
         """Replace some of the densities."""
         for array, values in zip(self._found, part._found, strict=True):
-            array.T[columns] = values.T
+            array[..., columns] = values
 
     def hessian(self) -> np.ndarray:
         """Bands of the negative Hessian, B'WB + rho D'D."""
@@ -158,40 +155,6 @@ class LogSplineFit:
             if not len(columns):
                 break
         return step, (gradient * step).sum(axis=0)
-
-
-def maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray, compiled: Kernels | None = None) -> LogSplineFit:
-    """Newton's method until a step promises less than tol (n_densities,); with compiled kernels if they are given."""
-    if compiled is None:
-        return _maximize(fit, n_steps, tol)
-    basis = fit.basis
-    data, coefficients, expected = (
-        np.array(array.T, order="C") for array in (fit.data, fit.coefficients, fit.expected)
-    )
-    likelihood = fit.likelihood.copy()
-    try:
-        is_left = compiled.newton_log_splines(
-            *(basis.at_interval, basis.unit, basis.penalty_bands, data, fit.penalty, coefficients, expected),
-            *(likelihood, n_steps, tol, LINE_SEARCH, basis.shape is not None, HOLDING),
-        )
-    except KernelError:
-        return _maximize(fit, n_steps, tol)
-    reached = replace(
-        fit,
-        coefficients=coefficients.T,
-        third_differences=basis.differences @ coefficients.T,
-        expected=expected.T,
-        likelihood=likelihood,
-    )
-    if is_left.any():
-        left = np.flatnonzero(is_left)
-        reached.put(left, _maximize(reached.take(left), n_steps, tol[left]))
-    return reached
-
-
-def compiled_for(basis: SplineBasis, n_densities: int) -> Kernels | None:
-    """The compiled kernels, if there are densities enough."""
-    return kernels.compiled(basis.n_cells * n_densities)
 
 
 def _maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray) -> LogSplineFit:
@@ -265,19 +228,40 @@ def fit_log_splines(
     >>> bool(np.abs(np.exp(basis.log_probabilities(coefficients)) - shares).max() < 1e-6)
     True
     """
-    start = basis.normalized(basis.gaussian(shares) if start is None else basis.shaped(start))
+    coefficients = np.array(basis.gaussian(shares) if start is None else basis.shaped(start))
     data = basis.transposed @ shares
-    compiled = compiled_for(basis, len(penalty))
     tolerances = np.full(penalty.shape, tol)
-    for columns in chunks(shares.shape[1]):
-        fit = LogSplineFit.at(basis, data[:, columns], penalty[columns], start[:, columns])
-        start[:, columns] = maximize(fit, n_steps, tolerances[columns], compiled).coefficients
-    return start
+    left = np.arange(len(penalty))
+    if (compiled := compiled_for(basis, len(penalty))) is not None:
+        by_density = np.ascontiguousarray(coefficients.T)
+        with suppress(KernelError):
+            arrays = np.ascontiguousarray(data.T), penalty, by_density
+            left = np.flatnonzero(compiled.newton_log_splines(_kernel_basis(basis), *arrays, n_steps, tolerances))
+            coefficients = np.ascontiguousarray(by_density.T)
+    for columns in _chunks(left):
+        begun = basis.normalized(coefficients[:, columns])
+        fit = LogSplineFit.at(basis, data[:, columns], penalty[columns], begun)
+        coefficients[:, columns] = _maximize(fit, n_steps, tolerances[columns]).coefficients
+    return coefficients
 
 
-def chunks(n_densities: int) -> list[slice]:
+def compiled_for(basis: SplineBasis, n_densities: int) -> Kernels | None:
+    """The compiled kernels, if there are densities enough."""
+    return kernels.compiled(basis.n_cells * n_densities)
+
+
+def _kernel_basis(basis: SplineBasis) -> tuple[Any, ...]:
+    """The basis as kernels take it.
+
+    Basis functions (4, 4) that are not zero in the cells between two knots, the unit of the differences, bands of D'D;
+    and all of `LINE_SEARCH`, whether densities are log-concave, and all of `HOLDING`.
+    """
+    return basis.at_interval, basis.unit, basis.penalty_bands, (*LINE_SEARCH, basis.shape is not None, *HOLDING)
+
+
+def _chunks(columns: np.ndarray) -> list[np.ndarray]:
     """Densities in parts whose matrices fit into the cache."""
-    return [slice(start, start + _CHUNK) for start in range(0, n_densities, _CHUNK)]
+    return [columns[start : start + _CHUNK] for start in range(0, len(columns), _CHUNK)]
 
 
 # ---- choice of the penalties ----
@@ -292,7 +276,10 @@ FEW_PENALTIES = PENALTIES[::2]
 LEAST_FREEDOM = 0.01
 #: Smaller penalties are not tried once the criterion is this far, in nats, below its best. (In 3200 densities of the
 #: paper's cases, 200 to 20 000 samples, it never fell by 2 and rose again above the best.)
-HOPELESS = 3.0
+HOPELESS = 2.0
+
+#: What penalties are chosen by: see :func:`choose_penalties`.
+CRITERIA = ("reml", "aic", "bic")
 
 _PATH_STEPS, _PATH_TOL = 20, 0.01  # Newton steps per penalty at most, and what the last may promise, in nats
 
@@ -302,13 +289,14 @@ def effective_parameters(basis: SplineBasis, coefficients: np.ndarray, penalty: 
 
     From 2, a Gaussian, for a large penalty, up to n_basis - 1.
     """
-    result = np.empty(coefficients.shape[1])
-    compiled = compiled_for(basis, len(result))
-    for columns in chunks(len(result)):
+    result = np.full(coefficients.shape[1], np.nan)
+    if (compiled := compiled_for(basis, len(result))) is not None:
+        with suppress(KernelError):
+            compiled.effective_df(_kernel_basis(basis), penalty, np.array(coefficients.T, order="C"), result)
+    for columns in _chunks(np.flatnonzero(np.isnan(result))):
         part = basis.normalized(coefficients[:, columns])
-        fit = LogSplineFit.at(basis, np.zeros(part.shape), penalty[columns], part)
-        result[columns] = _effective_df(fit, compiled) - 1.0
-    return result
+        result[columns] = _effective_df(LogSplineFit.at(basis, np.zeros(part.shape), penalty[columns], part))
+    return result - 1.0
 
 
 def choose_penalties(
@@ -365,20 +353,27 @@ def choose_penalties(
     =======  =========  ========  =====  =====  =======
     """
     checked_choice(criterion, "criterion", CRITERIA)
-    n_densities = shares.shape[1]
     candidates = PENALTIES if candidates is None else candidates
     grid = np.minimum(candidates.reshape(len(candidates), -1), largest_penalties(basis, shares))
-    chosen = np.empty(n_densities)
-    coefficients = basis.normalized(basis.gaussian(shares) if start is None else basis.shaped(start))
+    values = np.full(grid.shape, -np.inf)
+    coefficients = np.array(basis.gaussian(shares) if start is None else basis.shaped(start))
     data = basis.transposed @ shares
-    compiled = compiled_for(basis, n_densities)
-    for columns in chunks(n_densities):
-        fit = LogSplineFit.at(basis, data[:, columns], grid[-1, columns], coefficients[:, columns])
-        values, coefficients[:, columns] = _criterion_along(
-            fit, totals[columns], grid[:, columns], CRITERIA[criterion], compiled
+    price = _price_of_parameter(totals, criterion)
+    left = np.arange(len(totals))
+    if (compiled := compiled_for(basis, len(totals))) is not None:
+        by_density = np.ascontiguousarray(coefficients.T)
+        with suppress(KernelError):
+            arrays = np.ascontiguousarray(data.T), totals, price, grid, by_density, values
+            stops = _PATH_STEPS, _PATH_TOL, HOPELESS
+            left = np.flatnonzero(compiled.choose_log_splines(_kernel_basis(basis), *arrays, stops))
+            coefficients = np.ascontiguousarray(by_density.T)
+    for columns in _chunks(left):
+        begun = basis.normalized(coefficients[:, columns])
+        fit = LogSplineFit.at(basis, data[:, columns], grid[-1, columns], begun)
+        values[:, columns], coefficients[:, columns] = _criterion_along(
+            fit, totals[columns], price[columns], grid[:, columns]
         )
-        chosen[columns] = np.exp(_peak(np.log(grid[:, columns]), values))
-    return chosen, coefficients
+    return np.exp(_peak(np.log(grid), values)), coefficients
 
 
 def largest_penalties(basis: SplineBasis, shares: np.ndarray) -> np.ndarray:
@@ -393,11 +388,7 @@ def largest_penalties(basis: SplineBasis, shares: np.ndarray) -> np.ndarray:
 
 
 def _criterion_along(
-    fit: LogSplineFit,
-    totals: np.ndarray,
-    penalties: np.ndarray,
-    criterion_of: Criterion,
-    compiled: Kernels | None,
+    fit: LogSplineFit, totals: np.ndarray, price: np.ndarray, penalties: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Criterion (n_candidates, n_densities) of increasing penalties, from the largest down, and the best coefficients.
 
@@ -413,11 +404,9 @@ def _criterion_along(
         tried = np.flatnonzero(going & (penalty < penalties[number + 1])) if number < last else np.arange(len(totals))
         if not len(tried):
             continue
-        part = maximize(
-            replace(fit.take(tried), penalty=penalty[tried]), _PATH_STEPS, _PATH_TOL / totals[tried], compiled
-        )
+        part = _maximize(replace(fit.take(tried), penalty=penalty[tried]), _PATH_STEPS, _PATH_TOL / totals[tried])
         fit.put(tried, part)
-        value = criterion_of(part, totals[tried], compiled)
+        value = criterion_of(part, totals[tried], price[tried])
         values[number, tried] = value
         better = value > best[tried]
         best[tried[better]] = value[better]
@@ -462,7 +451,20 @@ def _peak(places: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.where(is_peaked, np.clip(peak, least, most), found)
 
 
-def _restricted_likelihood(fit: LogSplineFit, totals: np.ndarray, compiled: Kernels | None) -> np.ndarray:
+def _price_of_parameter(totals: np.ndarray, criterion: str) -> np.ndarray:
+    """Nats (n_densities,) that an effective parameter costs; NaN for the marginal likelihood, which counts none."""
+    of_schwarz = 0.5 * np.log(np.maximum(totals, 1.0))
+    return {"reml": np.full(totals.shape, np.nan), "aic": np.ones(totals.shape), "bic": of_schwarz}[criterion]
+
+
+def criterion_of(fit: LogSplineFit, totals: np.ndarray, price: np.ndarray) -> np.ndarray:
+    """The criterion (n_densities,) of penalties, of a fit, numbers of samples and prices of an effective parameter."""
+    if np.isnan(price).any():
+        return _restricted_likelihood(fit, totals)
+    return totals * fit.likelihood - price * _effective_df(fit)
+
+
+def _restricted_likelihood(fit: LogSplineFit, totals: np.ndarray) -> np.ndarray:
     """Logarithm of the marginal likelihood of the penalty, up to what does not depend on it.
 
     Coefficients are integrated out where the shape holds no second difference. By these, |D beta|^2 is the sum of the
@@ -479,60 +481,13 @@ def _restricted_likelihood(fit: LogSplineFit, totals: np.ndarray, compiled: Kern
         density, place = np.nonzero(held)
         is_next = density[1:] == density[:-1]
         np.add.at(prior, density[1:][is_next], np.log(np.diff(place)[is_next]))
-    return totals * fit.value + 0.5 * (prior - _log_determinant(fit, compiled))
+    return totals * fit.value + 0.5 * (prior - log_determinant(cholesky(fit.held_hessian())))
 
 
-def _akaike(fit: LogSplineFit, totals: np.ndarray, compiled: Kernels | None) -> np.ndarray:
-    return totals * fit.likelihood - _effective_df(fit, compiled)
-
-
-def _schwarz(fit: LogSplineFit, totals: np.ndarray, compiled: Kernels | None) -> np.ndarray:
-    return totals * fit.likelihood - 0.5 * np.log(np.maximum(totals, 1.0)) * _effective_df(fit, compiled)
-
-
-def _log_determinant(fit: LogSplineFit, compiled: Kernels | None) -> np.ndarray:
-    """Logarithm of the determinant of B'WB + rho D'D."""
-
-    def plain(part: LogSplineFit) -> np.ndarray:
-        return log_determinant(cholesky(part.held_hessian()))
-
-    return plain(fit) if compiled is None else _measured(fit, compiled, 0, plain)
-
-
-def _effective_df(fit: LogSplineFit, compiled: Kernels | None) -> np.ndarray:
+def _effective_df(fit: LogSplineFit) -> np.ndarray:
     """Trace of (B'WB + rho D'D)^-1 B'WB."""
+    return trace_of_product(inverse_bands(cholesky(fit.held_hessian())), fit.basis.curvature(fit.expected))
 
-    def plain(part: LogSplineFit) -> np.ndarray:
-        return trace_of_product(inverse_bands(cholesky(part.held_hessian())), part.basis.curvature(part.expected))
-
-    return plain(fit) if compiled is None else _measured(fit, compiled, 1, plain)
-
-
-def _measured(
-    fit: LogSplineFit, compiled: Kernels, number: int, plain: Callable[[LogSplineFit], np.ndarray]
-) -> np.ndarray:
-    """The logarithm of the determinant (0) or the trace (1) by the compiled kernel, which computes both.
-
-    By plain code for matrices that are not positive definite to rounding, and where the kernel fails.
-    """
-    found = np.full((2, *fit.penalty.shape), np.nan)
-    basis = fit.basis
-    expected = np.ascontiguousarray(fit.expected.T)
-    with suppress(KernelError):
-        held = np.ascontiguousarray(fit.held().T)
-        compiled.determinants_and_df(
-            basis.at_interval, basis.penalty_bands, fit.penalty, expected, held, HOLDING[1], *found
-        )
-    left = np.flatnonzero(np.isnan(found[number]))
-    if len(left):
-        found[number, left] = plain(fit.take(left))
-    return found[number]
-
-
-#: What `choose_penalties` maximizes, of a fit and the number of samples behind it, by compiled kernels if given.
-Criterion = Callable[[LogSplineFit, np.ndarray, Kernels | None], np.ndarray]
-#: By name.
-CRITERIA: dict[str, Criterion] = {"reml": _restricted_likelihood, "aic": _akaike, "bic": _schwarz}
 
 _UNGROUPING_ROUNDS, _UNGROUPING_PASSES = 4, 10
 

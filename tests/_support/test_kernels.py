@@ -18,13 +18,10 @@ from tensorly_smp.exceptions import CompiledKernelWarning
 from tensorly_smp.splines.basis import SHAPES, spline_basis
 from tensorly_smp.splines.log_spline import (
     CRITERIA,
-    HOLDING,
-    LINE_SEARCH,
-    LogSplineFit,
+    _kernel_basis,
     choose_penalties,
     effective_parameters,
     fit_log_splines,
-    maximize,
 )
 
 SEEDS = st.integers(0, 2**31)
@@ -81,27 +78,19 @@ def test_log_splines(seed, n_basis, n_densities, n_samples, shape):
     )
 
 
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("criterion", CRITERIA)
-def test_penalties(criterion):
-    basis, shares = histograms(0, 80, 60, 400)
+def test_penalties(criterion, shape):
+    basis, shares = histograms(0, 80, 60, 400, shape)
     totals = np.random.default_rng(1).uniform(50, 400, 60)
+    if shape is not None:  # some second differences are held
+        assert (basis.bends @ fit_log_splines(basis, shares, np.ones(60)) > -1e-6).any(axis=0).sum() > 30
     plain, fast = both(lambda: choose_penalties(basis, shares, totals, criterion=criterion))
     # The criterion is flat at its peak, so that rounding moves the place of the peak.
     np.testing.assert_allclose(np.log(fast[0]), np.log(plain[0]), atol=0.05)
     np.testing.assert_allclose(
         np.exp(basis.log_probabilities(fast[1])), np.exp(basis.log_probabilities(plain[1])), rtol=1e-3, atol=1e-5
     )
-
-
-@pytest.mark.parametrize("criterion", CRITERIA)
-def test_criteria_of_log_concave_densities(criterion):
-    basis, shares = histograms(0, 80, 60, 400, "log-concave")
-    penalty = 10.0 ** np.random.default_rng(1).uniform(-5, 3, 60)
-    fit = LogSplineFit.at(basis, basis.transposed @ shares, penalty, fit_log_splines(basis, shares, penalty))
-    assert fit.held().any(axis=0).sum() > 30
-    compiled = pytest.importorskip("tensorly_smp._support.compiled_kernels")
-    plain, fast = (CRITERIA[criterion](fit, np.full(60, 100.0), kernel) for kernel in (None, compiled))
-    np.testing.assert_allclose(fast, plain, atol=1e-3)
 
 
 @settings(deadline=None)
@@ -115,43 +104,22 @@ def test_effective_parameters(seed, n_basis, n_densities):
     np.testing.assert_allclose(fast, plain, atol=1e-2)
 
 
-@pytest.mark.parametrize("criterion", CRITERIA)
-def test_criteria_of_penalties_one_of_which_has_a_singular_hessian(criterion):
-    fit, compiled = fit_with_a_singular_hessian(), pytest.importorskip("tensorly_smp._support.compiled_kernels")
-    log_determinant, freedom = np.empty(3), np.empty(3)
-    basis, expected = fit.basis, np.ascontiguousarray(fit.expected.T)
-    compiled.determinants_and_df(
-        *(basis.at_interval, basis.penalty_bands, fit.penalty, expected, fit.held().T.copy(), HOLDING[1]),
-        *(log_determinant, freedom),
-    )
-    assert np.isnan(log_determinant).tolist() == np.isnan(freedom).tolist() == [False, True, False]
-    totals, fit.penalty[1] = np.full(3, 100.0), 1e-300  # the logarithm of zero would be all that is compared
-    plain, fast = (CRITERIA[criterion](fit, totals, kernel) for kernel in (None, compiled))
-    np.testing.assert_allclose(fast, plain, rtol=1e-9)
-
-
-def fit_with_a_singular_hessian():
-    """Three densities; the second expects samples in one interval only, and has no penalty."""
+def test_densities_without_a_positive_definite_hessian_are_left_to_plain_code():
     basis, shares = histograms(0, 12, 3, 100)
-    shares[:, 1] = 0.0
-    shares[16:20, 1] = 0.25
-    start = basis.gaussian(shares)
-    start[:, 1] = np.where(basis.at_cells[16:20].sum(axis=0) > 0, 0.0, -800.0)  # elsewhere expectations are zero
-    start = basis.normalized(start)
-    return LogSplineFit.at(basis, basis.transposed @ shares, np.array([0.1, 0.0, 0.1]), start)
-
-
-def test_a_log_spline_whose_hessian_is_singular():
-    fit, compiled = fit_with_a_singular_hessian(), pytest.importorskip("tensorly_smp._support.compiled_kernels")
-    basis, data, start = fit.basis, fit.data, fit.coefficients
-    plain, fast = (maximize(fit, 1, np.zeros(3), kernel) for kernel in (None, compiled))
-    np.testing.assert_allclose(fast.coefficients, plain.coefficients, rtol=1e-9)
-    np.testing.assert_allclose(fast.value, plain.value, rtol=1e-9)
-    left = compiled.newton_log_splines(
-        *(basis.at_interval, basis.unit, basis.penalty_bands, data.T.copy(), fit.penalty, start.T.copy()),
-        *(fit.expected.T.copy(), fit.likelihood.copy(), 1, np.zeros(3), LINE_SEARCH, False, HOLDING),
-    )
+    penalty = np.array([0.1, -1e3, 0.1])
+    data, start = (np.ascontiguousarray(each.T) for each in (basis.transposed @ shares, basis.gaussian(shares)))
+    compiled = pytest.importorskip("tensorly_smp._support.compiled_kernels")
+    left = compiled.newton_log_splines(_kernel_basis(basis), data, penalty, start.copy(), 1, np.zeros(3))
     assert left.tolist() == [False, True, False]
+    freedom = np.empty(3)
+    compiled.effective_df(_kernel_basis(basis), penalty, start.copy(), freedom)
+    assert np.isnan(freedom).tolist() == [False, True, False]
+    grid, values = penalty * np.array([[1.0], [2.0]]), np.empty((2, 3))
+    arrays = data, np.full(3, 100.0), np.full(3, np.nan), grid, start.copy(), values
+    left = compiled.choose_log_splines(_kernel_basis(basis), *arrays, (20, 0.01, 2.0))
+    assert left.tolist() == [False, True, False]
+    plain, fast = both(lambda: fit_log_splines(basis, shares, penalty, n_steps=1))
+    np.testing.assert_allclose(fast, plain, rtol=1e-9)
 
 
 def test_fit_is_the_same():
@@ -221,8 +189,12 @@ def test_damaged_files_of_the_cache(tmp_path, suffix):
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize(
     ("broken", "error"),
-    [("newton_log_splines", EOFError("no input")), ("determinants_and_df", OSError("no memory"))],
-    ids=["newton_log_splines", "determinants_and_df"],
+    [
+        ("newton_log_splines", EOFError("no input")),
+        ("choose_log_splines", EOFError("no input")),
+        ("effective_df", OSError("no memory")),
+    ],
+    ids=["newton_log_splines", "choose_log_splines", "effective_df"],
 )
 def test_a_kernel_that_cannot_be_compiled_is_replaced_by_plain_code(monkeypatch, broken, error):
     module = pytest.importorskip("tensorly_smp._support.compiled_kernels")
