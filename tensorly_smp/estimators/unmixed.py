@@ -91,12 +91,11 @@ class UnmixedProductMixture(FittedMixture):
 
     Notes
     -----
-    Many mixtures with semi-tied covariances A D_r A' are compared first, of Gaussian and of Student distributions, with
-    a prior by which no component is narrow for a few samples (Fraley and Raftery 2007). The likeliest go on with free
-    densities, beside independent components (FastICA), the matrix of a semi-tied mixture of more components than
-    wanted, and the covariance within the components of a product mixture. A pass of EM is an E-step, a quasi-Newton
-    step of W and a Newton step of the densities; grids and penalties are chosen anew between rounds of passes. For few
-    samples W is shrunk towards a diagonal matrix.
+    Three starts go on with free densities: the likeliest of many mixtures with semi-tied covariances A D_r A', of
+    Gaussian and of Student distributions, with a prior by which no component is narrow for a few samples (Fraley and
+    Raftery 2007); the clusters of a product mixture; and the matrix of a semi-tied mixture of more components than
+    wanted. A pass of EM is an E-step, a quasi-Newton step of W and a Newton step of the densities; grids and penalties
+    are chosen anew between rounds of passes. For few samples W is shrunk towards a diagonal matrix.
 
     The likelihood alone does not choose the groups: a component of few samples may raise it, and a source with two
     peaks describes two groups as well as two components do, which are then free to follow something else. So the

@@ -1,4 +1,4 @@
-"""Search for an unmixing matrix: many Gaussian starts, a few with smooth densities, the best to its end."""
+"""Search for an unmixing matrix: many Gaussian starts, three with smooth densities, the best to its end."""
 
 from __future__ import annotations
 
@@ -7,27 +7,23 @@ from dataclasses import replace
 
 import numpy as np
 
-from tensorly_smp.likelihood.comparison import deviation_of_difference, distinct_candidates
+from tensorly_smp.likelihood.comparison import deviation_of_difference
 from tensorly_smp.search.coarse import SearchSamples
 from tensorly_smp.search.search import search
 from tensorly_smp.unmixing.passes import MixedSamples, UnmixingCandidate, follow, log_densities_of
-from tensorly_smp.unmixing.starts import (
-    GAUSSIAN,
-    independent_components,
-    inverse_root,
-    shrinkage_to_diagonal,
-    student_mixtures,
-    within_covariance,
-)
+from tensorly_smp.unmixing.starts import GAUSSIAN, inverse_root, student_mixtures, within_covariance
 
 #: Components of the local Gaussian mixture for every component wanted, at most; and samples for every variable of each.
 LOCAL_PER_COMPONENT, SAMPLES_PER_VARIABLE = 8, 6
-#: Passes of these mixtures, and the change per sample, in nats, below which they have converged.
-GAUSSIAN_PASSES, GAUSSIAN_TOL = 20, 1e-3
-#: Random seeds, from which a mixture of Gaussians and one of Student distributions start; degrees of freedom of these.
-N_SEEDS, HEAVY = 12, 5.0
-#: Likeliest of these that go on with smooth densities; passes of the first round, from which the best goes on.
-N_GAUSSIAN, SCREENING_PASSES = 3, 10
+#: Passes of Gaussian and Student mixtures, first those of all, then those of the likeliest third; the change per
+#: sample, in nats, below which they have converged.
+FIRST_PASSES, GAUSSIAN_PASSES, GAUSSIAN_TOL = 6, 14, 1e-3
+#: Random seeds, from which a mixture of Gaussians and one of Student distributions start; seeds of the local ones;
+#: degrees of freedom of Student distributions.
+N_SEEDS, N_LOCAL_SEEDS, HEAVY = 12, 2, 5.0
+#: Passes of the first round with smooth densities, from which the best start goes on. No start is given up for a
+#: product mixture that it would reach with the gain of the last half of these, this many times.
+SCREENING_PASSES, FURTHER_GAINS = 10, 4.0
 #: Standard deviations of the difference of two criteria by which one is clearly better.
 CLEARLY = 2.5
 #: Gain of a pass, in nats per sample, below which a round of the best ends, but at least so many nats of all samples;
@@ -39,62 +35,50 @@ MOST_ROUNDS = 8
 SAMPLES_PER_PARAMETER = 2.0
 
 
-def other_starts(
-    samples: MixedSamples, rank: int, whitener: np.ndarray, rng: np.random.Generator
-) -> list[UnmixingCandidate]:
-    """Starts that are no Gaussian mixtures of as many components: the variables themselves, matrices from elsewhere.
+def coarse_clusters(samples: MixedSamples, rank: int, unmixing: np.ndarray) -> np.ndarray:
+    """Posteriors (n_samples, rank) of the search of the product model in the sources of a matrix."""
+    n = len(unmixing)
+    sources = samples.sources(unmixing)
+    some = SearchSamples(sources, samples.weights, range(n, sources.shape[1]), rank)
+    return search(some, rank, 1, 0, 1, 0)[0][0].posterior
 
-    Independent components, and the matrix of a semi-tied Gaussian mixture of more components than wanted, several for
-    every density that is not Gaussian; with the clusters that the search of the product model sees in these sources,
-    as in the variables themselves.
+
+def local_start(samples: MixedSamples, rank: int, rng: np.random.Generator) -> UnmixingCandidate:
+    """Matrix of a semi-tied Gaussian mixture of more components than wanted, and clusters of the product model there.
+
+    Several Gaussians describe every density that is none.
     """
-    values = samples.values
-    weights = samples.weights
-    n = values.shape[1]
-    whitened = values @ whitener.T
-
-    def searched(sources: np.ndarray) -> np.ndarray:
-        both = np.concatenate([sources, samples.categories], axis=1)
-        some = SearchSamples(both, weights, range(n, both.shape[1]), rank)
-        return search(some, rank, 1, int(rng.integers(2**31)), 1, 0)[0][0].posterior
-
-    n_local = max(min(LOCAL_PER_COMPONENT * rank, int(samples.total_weight / (SAMPLES_PER_VARIABLE * n))), rank + 1, 2)
-    seeded = _seeded(whitened, n_local, weights, rng)[None]
-    local = student_mixtures(values, weights, seeded, np.array([GAUSSIAN]), GAUSSIAN_PASSES, GAUSSIAN_TOL)[2][0]
-    independent = independent_components(whitened, weights, rng) @ whitener
-    product = searched(values)
-    within = inverse_root(within_covariance(values, product, weights))
-    return [
-        UnmixingCandidate(product, "product", unmixing=np.eye(n)),
-        UnmixingCandidate(product, "covariance within components", unmixing=within),
-        UnmixingCandidate(searched(values @ independent.T), "independent components", unmixing=independent),
-        UnmixingCandidate(searched(values @ local.T), "local covariances", unmixing=local),
-    ]
+    n_local = int(samples.total_weight / (SAMPLES_PER_VARIABLE * samples.values.shape[1]))
+    n_local = max(min(LOCAL_PER_COMPONENT * rank, n_local), rank + 1, 2)
+    unmixing = likeliest_mixture(samples, n_local, N_LOCAL_SEEDS, (GAUSSIAN,), rng).unmixing
+    return UnmixingCandidate(coarse_clusters(samples, rank, unmixing), "local covariances", unmixing=unmixing)
 
 
-def gaussian_starts(
-    samples: MixedSamples,
-    rank: int,
-    others: Sequence[UnmixingCandidate],
-    whitener: np.ndarray,
-    rng: np.random.Generator,
-) -> list[UnmixingCandidate]:
-    """Matrices and posteriors of semi-tied mixtures, Gaussian ones and ones with heavy tails, the likeliest first.
+def likeliest_mixture(
+    samples: MixedSamples, n_components: int, n_seeds: int, degrees: Sequence[float], rng: np.random.Generator
+) -> UnmixingCandidate:
+    """Matrix and posteriors of the likeliest semi-tied mixture, with any of some degrees of freedom.
 
-    From the posteriors of other starts and from random seeds, to which samples are near as they are or whitened.
+    From random seeds, to which samples are near as they are or whitened.
     """
-    spaces = samples.values, samples.values @ whitener.T
-    starts = {each.origin: each.posterior for each in others}
-    starts |= {f"seeds {k}": _seeded(spaces[k % 2], rank, samples.weights, rng) for k in range(N_SEEDS)}
-    every = np.stack(list(starts.values()) * 2)
-    degrees = np.repeat([GAUSSIAN, HEAVY], len(starts))
-    ends = student_mixtures(samples.values, samples.weights, every, degrees, GAUSSIAN_PASSES, GAUSSIAN_TOL)
-    names = [f"{name}, {kind}" for kind in ("Gaussian", "Student") for name in starts]
-    tied = [
-        UnmixingCandidate(posterior, name, unmixing=unmixing, criterion=reached * samples.total_weight)
-        for name, reached, posterior, unmixing in zip(names, *ends, strict=True)
-    ]
-    return sorted(tied, key=lambda each: -each.rounded)
+    one = np.ones((len(samples.values), 1))
+    whitener = inverse_root(within_covariance(samples.values, one, samples.weights))
+    spaces = samples.values, samples.values @ whitener
+    seeded = [_seeded(spaces[k % 2], n_components, samples.weights, rng) for k in range(n_seeds)]
+    names = [f"seeds {k}, {'Gaussian' if each == GAUSSIAN else 'Student'}" for each in degrees for k in range(n_seeds)]
+    posteriors = np.stack(seeded * len(degrees))
+    freedom = np.repeat(degrees, n_seeds)
+    for n_passes in (FIRST_PASSES, GAUSSIAN_PASSES):
+        reached, *ends = student_mixtures(samples.values, samples.weights, posteriors, freedom, n_passes, GAUSSIAN_TOL)
+        every = [
+            UnmixingCandidate(posterior, name, unmixing=unmixing, criterion=criterion * samples.total_weight)
+            for name, criterion, posterior, unmixing in zip(names, reached, *ends, strict=True)
+        ]
+        order = sorted(range(len(every)), key=lambda k: -every[k].rounded)[: max(1, len(every) // 3)]
+        names = [names[k] for k in order]
+        posteriors = ends[0][order]
+        freedom = freedom[order]
+    return every[order[0]]
 
 
 def _seeded(values: np.ndarray, n_clusters: int, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -135,36 +119,42 @@ def search_unmixing(
     Returns
     -------
     best : UnmixingCandidate
-        `product` itself if that is preferred, see :func:`prefers_product`.
+        `product` itself if that is preferred, see :func:`lead_of_product`.
     product : UnmixingCandidate
         Without any mixing: the matrix is the identity.
     starts : list of UnmixingCandidate
         Every other start after its first passes, with densities of the first shape.
     """
-    weights = samples.weights
     pass_tol = max(PASS_TOL, LEAST_GAIN / samples.total_weight)
-    share = shrinkage_to_diagonal(samples.values, weights)
-    covariance = within_covariance(samples.values, np.ones((len(weights), 1)), weights)
-    whitener = inverse_root(covariance * (1.0 - share * (1.0 - np.eye(len(covariance)))))
+    compared_tol = COMPARED_TOL * pass_tol
     rng = np.random.default_rng(0)
-    unmixed, *others = other_starts(samples, rank, whitener, rng)
-    tied = distinct_candidates(gaussian_starts(samples, rank, others, whitener, rng), weights)[:N_GAUSSIAN]
+    tied = likeliest_mixture(samples, rank, N_SEEDS, (GAUSSIAN, HEAVY), rng)
+    identity = np.eye(samples.values.shape[1])
+    product = UnmixingCandidate(coarse_clusters(samples, rank, identity), "product", unmixing=identity)
     samples = replace(samples, shape=shapes[0])
-    product = follow(samples, unmixed, n_passes, pass_tol, is_fixed=True)
-    starts = []
-    for each in [*others, *tied]:
-        starts.append(follow(samples, each, min(SCREENING_PASSES, n_passes), COMPARED_TOL * pass_tol, has_best=False))
-        callback(starts[-1])
-    starts.sort(key=lambda each: -each.rounded)
-    likeliest = finished(samples, starts[0], n_passes, pass_tol, tol, MOST_ROUNDS)
-    if prefers_product(samples, product, likeliest):
+
+    def screen(candidate: UnmixingCandidate) -> UnmixingCandidate:
+        reached = follow(samples, candidate, min(SCREENING_PASSES, n_passes), compared_tol, has_best=False)
+        callback(reached)
+        return reached
+
+    starts = [screen(replace(product, origin="product clusters")), screen(tied)]
+    product = follow(samples, product, n_passes, compared_tol, has_best=False, is_fixed=True)
+    likeliest = max(starts, key=lambda each: each.rounded)
+    losses = likeliest.trace.loss
+    promised = FURTHER_GAINS * samples.total_weight * (losses[len(losses) // 2] - losses[-1])
+    if lead_of_product(samples, product, likeliest) > promised:
         return product, product, starts
-    samples = replace(samples, shape=shapes[-1])
-    ends = [finished(samples, tied[0], n_passes, COMPARED_TOL * pass_tol, tol, MOST_ROUNDS)]
-    if len(shapes) > 1 and len(distinct_candidates([*ends, likeliest], weights)) > 1:
-        begun = replace(likeliest, is_finished=False)
-        ends.append(finished(samples, begun, n_passes, COMPARED_TOL * pass_tol, tol, MOST_ROUNDS))
-    return preferred(samples, [*ends, likeliest]), product, starts
+    starts.append(screen(local_start(samples, rank, rng)))
+    likeliest = max(starts, key=lambda each: each.rounded)
+    is_open = lead_of_product(samples, product, likeliest) >= 0.0
+    likeliest = finished(samples, likeliest, n_passes, pass_tol, tol, MOST_ROUNDS)
+    if is_open:
+        product = follow(samples, product, n_passes, pass_tol, is_fixed=True)
+        if lead_of_product(samples, product, likeliest) >= 0.0:
+            return product, product, starts
+    end = finished(replace(samples, shape=shapes[-1]), tied, n_passes, compared_tol, tol, MOST_ROUNDS)
+    return preferred(samples, [end, likeliest]), product, starts
 
 
 def preferred(samples: MixedSamples, candidates: Sequence[UnmixingCandidate]) -> UnmixingCandidate:
@@ -181,8 +171,8 @@ def preferred(samples: MixedSamples, candidates: Sequence[UnmixingCandidate]) ->
     return best
 
 
-def prefers_product(samples: MixedSamples, product: UnmixingCandidate, best: UnmixingCandidate) -> bool:
-    """True if a product mixture of the variables is preferred to the best matrix.
+def lead_of_product(samples: MixedSamples, product: UnmixingCandidate, best: UnmixingCandidate) -> float:
+    """Nats by which a product mixture of the variables is ahead of the best matrix.
 
     By Akaike's criterion for small samples (Hurvich and Tsai 1989), with the free entries of the matrix among the
     parameters; where samples are too few for that, by Schwarz's.
@@ -197,19 +187,19 @@ def prefers_product(samples: MixedSamples, product: UnmixingCandidate, best: Unm
         - number * (n_samples / (n_samples - number - 1.0) if is_enough else 0.5 * np.log(n_samples))
         for candidate, number in zip((product, best), numbers, strict=True)
     ]
-    return bool(values[0] >= values[1])
+    return float(values[0] - values[1])
 
 
 def finished(
     samples: MixedSamples, candidate: UnmixingCandidate, n_passes: int, pass_tol: float, tol: float, n_rounds: int
 ) -> UnmixingCandidate:
-    """The best of a candidate after several rounds, until one gains no more than `tol`, in nats per sample."""
+    """The best of a candidate after several rounds, until one gains no more than ten `tol`, in nats per sample."""
     best = candidate
     for _ in range(n_rounds):
         reached = replace(follow(samples, candidate, n_passes, pass_tol), is_finished=True)
         gain = reached.criterion - (best.criterion if best.is_finished else -np.inf)
         best = reached if gain > 0.0 else replace(best, trace=reached.trace)
         candidate = reached
-        if gain <= tol * samples.total_weight:
+        if gain <= COMPARED_TOL * tol * samples.total_weight:
             break
     return best

@@ -1,4 +1,4 @@
-"""Starts of the search for an unmixing matrix: Gaussian mixtures, independent components, joint diagonalization."""
+"""Starts of the search for an unmixing matrix: Gaussian and Student mixtures whose covariances share one matrix."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ LEAST_CURVATURE = 1e-2
 #: Largest entry of a relative step, halvings of a step that does not rise, steps of a joint diagonalization.
 LARGEST_STEP, N_HALVINGS, DIAGONALIZING_STEPS = 0.5, 6, 100
 LARGEST_ENTRY = 1e100
-_ICA_PASSES, _ICA_TOL = 200, 1e-5
+#: Products of the variables of some samples that are in memory together.
+MOST_MONOMIALS = 4_000_000
 #: Variables of unit scale whose covariance has a smaller eigenvalue are copies of each other, or sums.
 _SINGULAR = 1e-12
 _TINY = np.finfo(float).tiny
@@ -176,15 +177,16 @@ def joint_diagonalizer(
     def at(unmixing: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         each = unmixing[..., None, :, :]
         turned = each @ covariances @ each.swapaxes(-1, -2)
-        variances = np.maximum(np.einsum("...ii->...i", turned), _TINY)
+        variances = np.maximum(np.diagonal(turned, axis1=-2, axis2=-1), _TINY)
         value = np.linalg.slogdet(unmixing)[1] - 0.5 * (shares * np.log(variances).sum(axis=-1)).sum(axis=-1)
         return value, turned, variances
 
-    unmixing = inverse_root(np.einsum("...r,...rij->...ij", shares, covariances)) if start is None else start
+    unmixing = inverse_root((shares[..., None, None] * covariances).sum(axis=-3)) if start is None else start
     value, turned, variances = at(unmixing)
     for _ in range(n_steps):
-        gradient = np.eye(unmixing.shape[-1]) - np.einsum("...r,...rij->...ij", shares, turned / variances[..., None])
-        step = relative_step(gradient, np.einsum("...r,...ri,...rj->...ij", shares, 1.0 / variances, variances))
+        precisions = shares[..., None] / variances
+        gradient = np.eye(unmixing.shape[-1]) - (precisions[..., None] * turned).sum(axis=-3)
+        step = relative_step(gradient, precisions.swapaxes(-1, -2) @ variances)
         taken = np.ones(value.shape)
         for factor in (*[0.5] * N_HALVINGS, 0.0, 0.0):
             moved = unmixing + taken[..., None, None] * step @ unmixing
@@ -201,6 +203,39 @@ def joint_diagonalizer(
     return unmixing
 
 
+class Quadratics:
+    """Moments of samples in groups, and squared distances from their centers, as products with all monomials."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        n = values.shape[1]
+        self.values = values
+        self.upper = np.triu_indices(n)
+        self.pair = np.empty((n, n), dtype=np.intp)
+        self.pair[self.upper] = self.pair.T[self.upper] = np.arange(len(self.upper[0]))
+        size = max(1, MOST_MONOMIALS // (1 + n + len(self.upper[0])))
+        self.blocks = [slice(first, first + size) for first in range(0, len(values), size)]
+
+    def _monomials(self, block: slice) -> np.ndarray:
+        some = self.values[block]
+        return np.concatenate([np.ones((len(some), 1)), some, some[:, self.upper[0]] * some[:, self.upper[1]]], axis=1)
+
+    def moments(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means (n_groups, n), and sums of products of deviations (n_groups, n, n), of counts (n_samples, n_groups)."""
+        n = self.values.shape[1]
+        sums = np.sum([self._monomials(block).T @ counts[block] for block in self.blocks], axis=0).T
+        totals = np.maximum(sums[:, 0], _TINY)
+        means = sums[:, 1 : n + 1] / totals[:, None]
+        return means, sums[:, n + 1 :][:, self.pair] - totals[:, None, None] * means[:, :, None] * means[:, None, :]
+
+    def distances(self, means: np.ndarray, precisions: np.ndarray) -> np.ndarray:
+        """Squared distances (n_samples, n_groups) from means (n_groups, n), by matrices (n_groups, n, n)."""
+        linear = (precisions @ means[:, :, None])[:, :, 0]
+        constant = (linear * means).sum(axis=1, keepdims=True)
+        quadratic = precisions[:, self.upper[0], self.upper[1]] * np.where(self.upper[0] == self.upper[1], 1.0, 2.0)
+        factors = np.concatenate([constant, -2.0 * linear, quadratic], axis=1).T
+        return np.maximum(np.concatenate([self._monomials(block) @ factors for block in self.blocks]), 0.0)
+
+
 def student_mixtures(
     values: np.ndarray, weights: np.ndarray, posteriors: np.ndarray, degrees: np.ndarray, n_passes: int, tol: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -212,6 +247,7 @@ def student_mixtures(
     Parameters
     ----------
     values : ndarray (n_samples, n)
+        Of about unit scale, centered.
     weights : ndarray (n_samples,)
     posteriors : ndarray (n_mixtures, n_samples, rank)
         Every mixture starts from these.
@@ -239,65 +275,39 @@ def student_mixtures(
     n = values.shape[1]
     n_prior = n + 2.0
     floor = np.diag(np.maximum(LEAST_VARIANCE * (weights @ (values - weights @ values / total) ** 2) / total, _TINY))
-    degrees = degrees[:, None, None]
+    quadratics = Quadratics(values)
+    # m sample, s mixture, r component, i source
+    posteriors = posteriors.transpose(1, 0, 2)
+    sizes = posteriors.shape[1:]
+    degrees = degrees[:, None]
     log_constant = gammaln(0.5 * (degrees + n)) - gammaln(0.5 * degrees) - 0.5 * n * np.log(0.5 * degrees)
     nearness = np.ones(posteriors.shape)
     unmixing = None
-    reached = np.full(len(posteriors), -np.inf)
+    reached = np.full(sizes[0], -np.inf)
     for _ in range(n_passes):
-        counts = posteriors * weights[:, None]
-        totals = np.maximum(counts.sum(axis=1), _TINY)
-        counts = counts * nearness
-        means = counts.swapaxes(1, 2) @ values / np.maximum(counts.sum(axis=1), _TINY)[..., None]
-        second = np.empty((*means.shape, n))
-        for r in range(means.shape[1]):
-            centered = values - means[:, None, r]
-            second[:, r] = (centered * counts[..., r, None]).swapaxes(1, 2) @ centered
+        counts = posteriors * weights[:, None, None]
+        totals = np.maximum(counts.sum(axis=0), _TINY)
+        means, second = quadratics.moments((counts * nearness).reshape(len(values), -1))
+        second = second.reshape(*sizes, n, n)
         # Not singular even if every component is a single sample.
         pooled = second.sum(axis=1) / total + floor
         covariances = (second + n_prior * pooled[:, None]) / (totals + n_prior)[..., None, None]
         shares = totals / totals.sum(axis=1, keepdims=True)
-        unmixing = joint_diagonalizer(covariances, shares, unmixing, DIAGONALIZING_STEPS if unmixing is None else 2)
-        # s mixture, r component, i source
-        variances = np.maximum(np.einsum("sij,srjk,sik->sri", unmixing, covariances, unmixing, optimize=True), _TINY)
-        sources = values @ unmixing.swapaxes(1, 2)
-        locations = means @ unmixing.swapaxes(1, 2)
-        log_det = np.linalg.slogdet(unmixing)[1]
-        precise = (locations / variances).swapaxes(1, 2)
-        squares = sources**2 @ (1.0 / variances).swapaxes(1, 2) - 2.0 * sources @ precise
-        squares = np.maximum(squares + (locations**2 / variances).sum(axis=2)[:, None], 0.0)
+        unmixing = joint_diagonalizer(covariances, shares, unmixing, 1)
+        each = unmixing[:, None]
+        variances = np.maximum(np.diagonal(each @ covariances @ each.swapaxes(2, 3), axis1=2, axis2=3), _TINY)
+        precisions = (each / variances[..., None]).swapaxes(2, 3) @ each
+        squares = quadratics.distances(means, precisions.reshape(-1, n, n)).reshape(posteriors.shape)
         nearness = (degrees + n) / (degrees + squares)
-        log_joint = log_constant - 0.5 * (degrees + n) * np.log1p(squares / degrees) + log_det[:, None, None]
-        log_joint += (np.log(shares) - 0.5 * np.log(variances).sum(axis=2))[:, None]
+        log_joint = log_constant + np.linalg.slogdet(unmixing)[1][:, None]
+        log_joint = log_joint + np.log(shares) - 0.5 * np.log(variances).sum(axis=2)
+        log_joint = log_joint - 0.5 * (degrees + n) * np.log1p(squares / degrees)
         log_density = logsumexp(log_joint, axis=2)
         posteriors = np.exp(log_joint - log_density[..., None])
-        ratios = np.einsum("sij,sjk,sik->si", unmixing, pooled, unmixing, optimize=True)[:, None] / variances
+        ratios = np.diagonal(unmixing @ pooled @ unmixing.swapaxes(1, 2), axis1=1, axis2=2)[:, None] / variances
         log_prior = -0.5 * n_prior * (ratios - np.log(ratios) - 1.0).sum(axis=(1, 2))
         before = reached
-        reached = (log_density @ weights + log_prior) / total
+        reached = (weights @ log_density + log_prior) / total
         if np.abs(reached - before).max() < tol:
             break
-    return reached, posteriors, np.asarray(unmixing)
-
-
-def independent_components(values: np.ndarray, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Orthogonal matrix (n, n) to the least Gaussian directions of whitened samples (symmetric FastICA, tanh).
-
-    References
-    ----------
-    A. Hyvarinen, "Fast and robust fixed-point algorithms for independent component analysis", IEEE Transactions on
-    Neural Networks 10, 1999.
-    """
-    n_variables = values.shape[1]
-    unmixing = np.linalg.qr(rng.standard_normal((n_variables, n_variables)))[0]
-    shares = (weights / weights.sum())[:, None]
-    for _ in range(_ICA_PASSES):
-        bent = np.tanh(values @ unmixing.T)
-        slopes = (shares * (1.0 - bent**2)).sum(axis=0)
-        left, _, right = np.linalg.svd((bent * shares).T @ values - slopes[:, None] * unmixing)
-        moved = left @ right  # the nearest orthogonal matrix
-        change = np.abs(np.abs((moved * unmixing).sum(axis=1)) - 1.0).max()
-        unmixing = moved
-        if change < _ICA_TOL:
-            break
-    return unmixing
+    return reached, posteriors.transpose(1, 0, 2), np.asarray(unmixing)

@@ -9,19 +9,22 @@ import tensorly_smp as smp
 from tensorly_smp.unmixing.passes import MixedSamples, UnmixingCandidate, follow
 from tensorly_smp.unmixing.search import (
     finished,
-    gaussian_starts,
-    other_starts,
+    lead_of_product,
+    likeliest_mixture,
+    local_start,
     preferred,
-    prefers_product,
     search_unmixing,
 )
+from tensorly_smp.unmixing.starts import GAUSSIAN
 
 MIXING = np.array([[1.0, 0.8, 0.1], [-0.2, 1.0, 0.6], [0.4, 0.1, 1.0]])
 
 
+X = smp.datasets.make_smooth_mixture("gmm", 500, 3, 2, random_state=0).X @ MIXING.T
+
+
 @pytest.fixture(scope="module")
 def samples():
-    X = smp.datasets.make_smooth_mixture("gmm", 500, 3, 2, random_state=0).X @ MIXING.T
     return MixedSamples((X - X.mean(axis=0)) / X.std(axis=0), np.ones(len(X)), np.empty((len(X), 0)), ())
 
 
@@ -38,19 +41,21 @@ def test_the_best_is_no_worse_than_any_start(samples, found):
     again = finished(samples, best, 200, 1e-5, 1e-3, 2)
     assert again.criterion == pytest.approx(best.criterion, abs=2.0)
     # The map is preferred where samples have one.
-    best, product, _ = found
-    assert not prefers_product(samples, product, best)
+    assert lead_of_product(samples, product, best) < -50.0
 
 
-def test_gaussian_starts_come_in_order(samples):
-    others = other_starts(samples, 2, np.eye(3), np.random.default_rng(0))
-    tied = gaussian_starts(samples, 2, others, np.eye(3), np.random.default_rng(0))
-    criteria = [each.criterion for each in tied]
-    assert criteria == sorted(criteria, reverse=True)
-    assert others[0].origin == "product"
-    for each in (*tied, *others):
+def test_starts_are_likely_mixtures(samples):
+    rng = np.random.default_rng(0)
+    tied = likeliest_mixture(samples, 2, 6, (GAUSSIAN, 5.0), rng)
+    one = likeliest_mixture(samples, 2, 1, (GAUSSIAN,), np.random.default_rng(0))
+    assert tied.criterion > one.criterion - 0.1
+    local = local_start(samples, 2, rng)
+    for each in (tied, local):
         np.testing.assert_allclose(each.posterior.sum(axis=1), 1.0)
         assert np.isfinite(np.linalg.slogdet(each.unmixing)[1])
+    # Local covariances see the matrix, though these sources are no Gaussians.
+    product = np.abs(local.unmixing @ (MIXING / X.std(axis=0)[:, None]))
+    assert (np.sort(product / product.max(axis=1, keepdims=True), axis=1)[:, 1] < 0.5).all()
 
 
 @pytest.mark.parametrize("n_samples", [60, 400], ids=["Schwarz", "Akaike"])
@@ -62,7 +67,7 @@ def test_no_map_of_noise_is_preferred(n_samples):
     product = follow(samples, one, 50, 1e-4, is_fixed=True)
     mixed = follow(samples, one, 50, 1e-4)
     assert mixed.trace.loss[-1] < product.trace.loss[-1]
-    assert prefers_product(samples, product, mixed)
+    assert lead_of_product(samples, product, mixed) > 0.0
 
 
 def test_an_earlier_candidate_is_preferred_where_the_likelihood_does_not_tell(samples, found):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tensorly_smp.unmixing.starts import (
     GAUSSIAN,
-    independent_components,
+    Quadratics,
     inverse_root,
     joint_diagonalizer,
     relative_step,
@@ -18,12 +18,6 @@ from tensorly_smp.unmixing.starts import (
 
 SEEDS = st.integers(0, 2**32 - 1)
 DEGREES = np.full(2, GAUSSIAN)
-
-
-def off_diagonal(product):
-    """Largest entry of the rows beside the largest of each."""
-    sizes = np.sort(np.abs(product) / np.abs(product).max(axis=1, keepdims=True), axis=1)
-    return sizes[:, :-1].max()
 
 
 @given(SEEDS)
@@ -77,13 +71,22 @@ def test_joint_diagonalizer_of_matrices_that_share_one(seed):
     assert np.abs(normalized).max() < 0.05
 
 
-def test_independent_components():
-    rng = np.random.default_rng(0)
-    sources = rng.uniform(-1.0, 1.0, (4000, 4)) * np.sqrt(3.0)
-    turned = np.linalg.qr(rng.standard_normal((4, 4)))[0]
-    found = independent_components(sources @ turned.T, np.ones(4000), rng)
-    np.testing.assert_allclose(found @ found.T, np.eye(4), atol=1e-10)
-    assert off_diagonal(found @ turned) < 0.1
+@given(SEEDS)
+def test_moments_and_distances_of_groups(seed):
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal((30, 3))
+    counts = rng.uniform(0.1, 1.0, (30, 2))
+    factors = rng.standard_normal((2, 3, 3))
+    quadratics = Quadratics(values)
+    quadratics.blocks = [slice(0, 7), slice(7, 30)]
+    means, second = quadratics.moments(counts)
+    for r, (mean, own) in enumerate(zip(means, second, strict=True)):
+        np.testing.assert_allclose(mean, np.average(values, axis=0, weights=counts[:, r]))
+        expected = counts[:, r].sum() * np.cov(values.T, aweights=counts[:, r], ddof=0)
+        np.testing.assert_allclose(own, expected, atol=1e-10)
+    distances = quadratics.distances(means, factors.swapaxes(1, 2) @ factors)
+    for own, mean, factor in zip(distances.T, means, factors, strict=True):
+        np.testing.assert_allclose(own, (((values - mean) @ factor.T) ** 2).sum(axis=1), atol=1e-10)
 
 
 @given(SEEDS)
