@@ -53,7 +53,8 @@ class UnmixedProductMixture(FittedMixture):
     max_iter : int, default 500
         Passes of EM with one choice of penalties.
     tol : float, default 1e-3
-        Gain of another choice of penalties, and passes with it, in nats per sample, below which the search has ended.
+        The search has ended when another choice of penalties, and passes with it, gain less than ten times this, in
+        nats per sample.
     random_state : None, int, Generator or RandomState
         Of the fit to the sources. The search for W draws its starts by a fixed stream: another seed gives the same W.
     sample_dim : hashable or tuple of hashable, optional
@@ -94,16 +95,16 @@ class UnmixedProductMixture(FittedMixture):
     Three starts go on with free densities: the likeliest of many mixtures with semi-tied covariances A D_r A', of
     Gaussian and of Student distributions, with a prior by which no component is narrow for a few samples (Fraley and
     Raftery 2007); the clusters of a product mixture; and the matrix of a semi-tied mixture of more components than
-    wanted. A pass of EM is an E-step, a quasi-Newton step of W and a Newton step of the densities; grids and penalties
-    are chosen anew between rounds of passes. For few samples W is shrunk towards a diagonal matrix.
+    wanted. A pass of EM is an E-step, a quasi-Newton step of W and a Newton step of the densities; penalties are chosen
+    anew between rounds of passes. For few samples W is shrunk towards a diagonal matrix.
 
     The likelihood alone does not choose the groups: a component of few samples may raise it, and a source with two
-    peaks describes two groups as well as two components do, which are then free to follow something else. So the
-    smooth mixture that goes on from the likeliest Gaussian or Student mixture is the result, unless the likeliest
-    smooth one is clearly better: unless its log-likelihood less effective parameters is higher by more than 2.5
-    standard deviations of the difference (Vuong 1989). With ``shape="auto"``, both have log-concave densities, one peak
-    each, unless free ones are clearly better than these. The criterion of free densities decides for or against W. A
-    product mixture of the variables themselves has free densities.
+    peaks describes two groups as well as two components do, which are then free to follow something else. So the result
+    has the matrix and the groups of the likeliest Gaussian or Student mixture, unless another solution is clearly
+    better: unless its log-likelihood less effective parameters is higher by some standard deviations of the difference
+    (Vuong 1989). They are 2.5 for a matrix that has moved from there, 5 for the end of another start, and, with
+    ``shape="auto"``, 2.5 for log-concave densities, one peak each, in place of free ones. The criterion of free
+    densities decides for or against W. A product mixture of the variables themselves has free densities.
 
     With Gaussian sources, W is determined only by how the variances of the sources differ between components; where
     they do not, any W that decorrelates them is as good, and so are its clusters. Every row must be complete in the

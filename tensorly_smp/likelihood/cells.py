@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,10 @@ class Cells:
         """First row of a discrete variable."""
         return self.basis.n_cells * len(self.smooth)
 
+    def of_shape(self, shape: str | None) -> Cells:
+        """The same cells for densities of a shape."""
+        return replace(self, basis=spline_basis(self.basis.n_basis, shape))
+
     def split(self, tables: np.ndarray) -> list[np.ndarray]:
         """Views of the rows of every discrete variable, of tables of all their values, one below the other."""
         ends = np.cumsum([len(values) for values in self.values])
@@ -97,13 +102,8 @@ class Cells:
     @cached_property
     def log_widths(self) -> np.ndarray:
         """Logarithms (n_rows,) of the widths of the cells, in the units of the variables; 0 of values."""
-        n_cells = self.basis.n_cells
-        found = np.ones((len(self.smooth), n_cells))
-        found *= (self.high / n_cells - self.low / n_cells)[list(self.smooth), None]
-        for t, n in enumerate(self.smooth):
-            if not self.transforms[n].is_linear:
-                found[t] = self.widths(n)
-        return np.log(np.concatenate([found.ravel(), np.ones(self.offsets[-1] - self.first_value)]))
+        of_values = np.ones(self.offsets[-1] - self.first_value)
+        return np.log(np.concatenate([*(self.widths(n) for n in self.smooth), of_values]))
 
     def widths(self, n: int) -> np.ndarray:
         """Widths (n_cells,) of the cells of a smooth variable."""
@@ -452,10 +452,11 @@ def prior_counts(cells: Cells, overall: np.ndarray) -> np.ndarray:
 
     A value of a discrete variable that no sample has, as in a fold or a replicate, counts as if one sample had it.
     """
-    found = overall.copy()
-    found[cells.first_value :][found[cells.first_value :] == 0.0] = 1.0
-    starts, sizes = cells.offsets[:-1], np.diff(cells.offsets)
-    # Alike in all cells where only samples of no weight have the variable.
-    totals = np.repeat(np.add.reduceat(found, starts), sizes)
-    shares = np.where(totals > 0, found / np.where(totals > 0, totals, 1.0), 1.0 / np.repeat(sizes, sizes))
-    return PRIOR_SAMPLES * shares[:, None]
+    prior = np.empty((len(overall), 1))
+    for a, b in pairwise(cells.offsets.tolist()):
+        # Alike in all cells where only samples of no weight have the variable.
+        found = overall[a:b] if overall[a:b].any() else np.ones(b - a)
+        if a >= cells.first_value:
+            found = np.where(found > 0, found, 1.0)
+        prior[a:b, 0] = PRIOR_SAMPLES * found / found.sum()
+    return prior

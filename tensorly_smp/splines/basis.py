@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -346,7 +345,7 @@ class ArcsinhTransform:
     @property
     def is_linear(self) -> bool:
         """True if u is x."""
-        return not math.isfinite(self.scale)
+        return not np.isfinite(self.scale)
 
     def forward(self, x: np.ndarray) -> np.ndarray:
         """Transformed values u of values x."""

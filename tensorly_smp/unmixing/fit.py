@@ -295,7 +295,7 @@ def fit_unmixing(data: SamplesToUnmix, mixture: Any, max_iter: int, tol: float, 
     if is_product := best is product:
         samples = some
     elif len(rows) > SEARCH_ROWS:
-        begun = replace(best, posterior=softmax(log_joint_of(samples, best), axis=1))
+        begun = replace(best, posterior=softmax(log_joint_of(samples, best), axis=1), fit=None)
         best = follow(replace(samples, shape=best.shape), begun, max_iter, PASS_TOL)
     posterior = softmax(log_joint_of(every, best), axis=1)
     best = _arranged(samples, best)

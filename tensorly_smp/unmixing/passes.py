@@ -14,7 +14,7 @@ from tensorly_smp._support.parallel import OnePart
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.likelihood.cells import Cells, choose_cells, curved_cells, prior_counts
 from tensorly_smp.likelihood.comparison import Candidate
-from tensorly_smp.likelihood.em import fits_of, on_best_cells
+from tensorly_smp.likelihood.em import WarmStart, fits_of, on_best_cells
 from tensorly_smp.likelihood.steps import CellPart, CellSamples, Expectation, Mixture, log_joint
 from tensorly_smp.samples.values import nearest
 from tensorly_smp.unmixing.starts import relative_step, shrinkage_to_diagonal, within_covariance
@@ -142,6 +142,13 @@ class UnmixingEM:
         self._was_off: np.ndarray | None = None
         self._last: tuple[np.ndarray, SourcesInCells] | None = None
         self._first_share = 0
+        low, high = (
+            np.array([own.forward(x) for own, x in zip(cells.transforms, ends, strict=True)])[: self.n]
+            for ends in (cells.low, cells.high)
+        )
+        self._low = low
+        self._per_unit = cells.basis.n_cells / (high - low)
+        self._curved = [i for i, own in enumerate(cells.transforms[: self.n]) if not own.is_linear]
         n_columns = 2 * self.n + samples.categories.shape[1]
         self._columns = np.empty((len(samples.values), n_columns), dtype=np.int32)
         self._shares = np.empty(self._columns.shape)
@@ -167,15 +174,13 @@ class UnmixingEM:
             return self._last[1]
         sources = self.samples.values @ unmixing.T
         n_cells = self.cells.basis.n_cells
-        place = np.empty_like(sources)
-        rate = np.empty_like(sources)
-        for i, transform in enumerate(self.cells.transforms[: self.n]):
-            low, high = transform.forward(np.array([self.cells.low[i], self.cells.high[i]]))
-            per_unit = n_cells / (high - low)
-            place[:, i] = (transform.forward(sources[:, i]) - low) * per_unit - 0.5
-            rate[:, i] = per_unit
-            if not transform.is_linear:
-                rate[:, i] /= np.hypot(transform.scale, sources[:, i] - transform.center)
+        place = sources.copy()
+        rate = np.broadcast_to(self._per_unit, sources.shape).copy()
+        for i in self._curved:
+            transform = self.cells.transforms[i]
+            place[:, i] = transform.forward(sources[:, i])
+            rate[:, i] /= np.hypot(transform.scale, sources[:, i] - transform.center)
+        place = (place - self._low) * self._per_unit - 0.5
         # NaN, of a step that overflows, is in the first cell here and in the volume there: the step is refused.
         inside = np.fmin(np.fmax(place, 0.0), n_cells - 1.0)
         off_grid = place - inside
@@ -258,16 +263,13 @@ class UnmixingEM:
         totals = np.maximum(expected.component_counts, 1e-300)
         means = counts.T @ found.sources / totals[:, None]
         variances = np.maximum(counts.T @ found.sources**2 / totals[:, None] - means**2, 1e-12)
-        gradient = np.empty((self.n, self.n))
-        information = np.empty((self.n, len(totals)))
-        for i in range(self.n):
-            rows = found.rows[:, i]
-            off_grid = found.off_grid[:, i, None]
-            slope = np.where(off_grid == 0, tables[rows + 1] - tables[rows], -OFF_GRID * np.sign(off_grid))
-            slope *= found.rate[:, i, None]
-            weighted = counts * slope
-            gradient[i] = weighted.sum(axis=1) @ found.sources - weighted.sum(axis=0) @ means
-            information[i] = (weighted * slope).sum(axis=0) / totals
+        # m sample, i source, r component
+        off_grid = found.off_grid[:, :, None]
+        slopes = np.where(off_grid == 0, np.diff(tables, axis=0)[found.rows], -OFF_GRID * np.sign(off_grid))
+        slopes *= found.rate[:, :, None]
+        weighted = counts[:, None] * slopes
+        gradient = weighted.sum(axis=2).T @ found.sources - weighted.sum(axis=0) @ means
+        information = (weighted * slopes).sum(axis=0) / totals
         # A density of this variance has at least the information of a Gaussian.
         information = np.maximum(information, 1.0 / variances.T)
         total = self.samples.total_weight
@@ -301,8 +303,8 @@ class UnmixingEM:
 
 def _em_on_cells(
     samples: MixedSamples, unmixing: np.ndarray, posterior: np.ndarray, has_best: bool
-) -> tuple[UnmixingEM, tuple[np.ndarray, Mixture] | None]:
-    """EM on cells of the sources, or in the coordinates that suit every source best; with a mixture there then."""
+) -> tuple[UnmixingEM, WarmStart]:
+    """EM on cells of the sources, or in the coordinates that suit every source best; penalties and a mixture there."""
     values = samples.sources(unmixing)
     n = len(unmixing)
     rank = posterior.shape[1]
@@ -314,10 +316,11 @@ def _em_on_cells(
             "them to NaN, or rescale them."
         )
     em = UnmixingEM(samples, cells)
+    on_grid = em.at(unmixing).on_grid
     if not has_best:
-        return em, None
+        return em, on_grid.choose(on_grid.counts_from_posterior(posterior), samples.criterion)
     chosen, near = on_best_cells(
-        em.at(unmixing).on_grid,
+        on_grid,
         curved_cells(cells, values, rank, None, samples.weights),
         lambda other: UnmixingEM(samples, other).at(unmixing).on_grid,
         posterior,
@@ -332,20 +335,31 @@ def follow(
     n_passes: int,
     tol: float,
     *,
+    n_rounds: int = 1,
+    round_tol: float = 0.0,
     has_best: bool = True,
+    goes_on: bool = False,
     is_fixed: bool = False,
 ) -> UnmixingCandidate:
-    """A candidate after passes of EM with one choice of grids and penalties, from its posteriors and matrix on.
+    """A candidate after passes of EM with one choice of grids, from its posteriors and matrix on.
 
     Parameters
     ----------
     samples : MixedSamples
     candidate : UnmixingCandidate
     n_passes : int
+        Of a round, at most.
     tol : float
-        Gain of a pass, in nats per sample, below which EM ends.
+        Gain of a pass, in nats per sample, below which a round ends.
+    n_rounds : int
+        Penalties are chosen anew in every round; the best one is the result, or the candidate, if it has a fit that is
+        better.
+    round_tol : float
+        Gain of a round, in nats per sample, below which no other follows.
     has_best : bool
         Whether every source gets the coordinate that suits it best, or none.
+    goes_on : bool
+        Whether the grids are those of the fit of the candidate, and the densities too if they have the same shape.
     is_fixed : bool
         Whether the matrix stays.
 
@@ -353,30 +367,42 @@ def follow(
     -------
     UnmixingCandidate
     """
-    scale = np.sqrt(samples.weights @ (samples.values @ candidate.unmixing.T) ** 2 / samples.total_weight)
-    unmixing = candidate.unmixing / scale[:, None]
+    total = samples.total_weight
     posterior = candidate.posterior
-    em, near = _em_on_cells(samples, unmixing, posterior, has_best)
-    if near is None:
+    unmixing = candidate.unmixing
+    if goes_on:
+        em = UnmixingEM(samples, candidate.fit.cells.of_shape(samples.shape))
         on_grid = em.at(unmixing).on_grid
-        near = on_grid.choose(on_grid.counts_from_posterior(posterior), samples.criterion)
-    em.penalty, mixture = near
-    em.set_prior(unmixing, posterior)
+        known = candidate.fit.total_penalty, candidate.fit.mixture
+        is_same = samples.shape == candidate.shape
+        near = known if is_same else on_grid.choose(on_grid.counts_from_posterior(posterior), samples.criterion)
+        candidate = candidate if is_same else replace(candidate, fit=None)
+    else:
+        scale = np.sqrt(samples.weights @ (samples.values @ unmixing.T) ** 2 / total)
+        unmixing = unmixing / scale[:, None]
+        em, near = _em_on_cells(samples, unmixing, posterior, has_best)
     em.is_fixed = is_fixed
-    run = em.run(Point(unmixing, mixture), MeanGain(tol * samples.total_weight, n_passes))
-    unmixing = run.position.unmixing
-    reached = Iteration(run.position.mixture, run.detail, run.values, run.seconds, run.status)
-    (fit,) = fits_of(em.at(unmixing).on_grid, [[reached]], [em.penalty], [run.status])
-    trace = SweepTrace(-run.values / samples.total_weight, np.full(len(run.values), np.nan), run.seconds)
-    return replace(
-        candidate,
-        unmixing=unmixing,
-        posterior=fit.posterior,
-        fit=fit,
-        criterion=fit.akaike + samples.total_weight * float(np.linalg.slogdet(unmixing)[1]),
-        status=run.status,
-        trace=trace if candidate.trace is None else candidate.trace.followed_by(trace),
-    )
+    best = candidate
+    trace = candidate.trace
+    for _ in range(n_rounds):
+        em.penalty, mixture = near
+        em.set_prior(unmixing, posterior)
+        run = em.run(Point(unmixing, mixture), MeanGain(tol * total, n_passes))
+        unmixing = run.position.unmixing
+        on_grid = em.at(unmixing).on_grid
+        reached = Iteration(run.position.mixture, run.detail, run.values, run.seconds, run.status)
+        (fit,) = fits_of(on_grid, [[reached]], [em.penalty], [run.status])
+        posterior = fit.posterior
+        passed = SweepTrace(-run.values / total, np.full(len(run.values), np.nan), run.seconds)
+        trace = passed if trace is None else trace.followed_by(passed)
+        criterion = fit.akaike + total * float(np.linalg.slogdet(unmixing)[1])
+        gain = np.inf if best.fit is None else criterion - best.criterion
+        if gain > 0.0:
+            best = replace(candidate, unmixing=unmixing, posterior=posterior, fit=fit, criterion=criterion)
+        if gain <= round_tol * total:
+            break
+        near = on_grid.choose(on_grid.counts_from_posterior(posterior), samples.criterion, (em.penalty, fit.mixture))
+    return replace(best, trace=trace, status=run.status)
 
 
 def log_joint_of(samples: MixedSamples, candidate: UnmixingCandidate) -> np.ndarray:

@@ -21,11 +21,11 @@ FIRST_PASSES, GAUSSIAN_PASSES, GAUSSIAN_TOL = 6, 14, 1e-3
 #: Random seeds, from which a mixture of Gaussians and one of Student distributions start; seeds of the local ones;
 #: degrees of freedom of Student distributions.
 N_SEEDS, N_LOCAL_SEEDS, HEAVY = 12, 2, 5.0
-#: Passes of the first round with smooth densities, from which the best start goes on. No start is given up for a
-#: product mixture that it would reach with the gain of the last half of these, this many times.
-SCREENING_PASSES, FURTHER_GAINS = 10, 4.0
-#: Standard deviations of the difference of two criteria by which one is clearly better.
-CLEARLY = 2.5
+#: Passes by which starts with smooth densities are compared. A product mixture is the result if it is ahead by more
+#: than so many times the gain of the last few of these.
+SCREENING_PASSES, LAST_PASSES, FURTHER_GAINS = 10, 6, 4.0
+#: Standard deviations of the difference of two criteria by which one is clearly better; and one with other clusters.
+CLEARLY, CLEARLY_OTHER = 2.5, 5.0
 #: Gain of a pass, in nats per sample, below which a round of the best ends, but at least so many nats of all samples;
 #: times as much for those that are only compared.
 PASS_TOL, LEAST_GAIN, COMPARED_TOL = 1e-5, 0.002, 10.0
@@ -97,7 +97,9 @@ def search_unmixing(
     tol: float,
     callback: Callable[[UnmixingCandidate], None] = lambda _: None,
 ) -> tuple[UnmixingCandidate, UnmixingCandidate, list[UnmixingCandidate]]:
-    """Find the unmixing matrix of highest likelihood among those that several starts lead to.
+    """Find the unmixing matrix among those that several starts lead to.
+
+    That of the likeliest semi-tied mixture, unless another is clearly better, see :func:`preferred`.
 
     The starts are drawn by a fixed stream: fits to the same samples agree.
 
@@ -106,13 +108,12 @@ def search_unmixing(
     samples : MixedSamples
     rank : int
     shapes : sequence of {None, "log-concave"}
-        Of the densities. All starts are followed with the first, whose best end decides whether a map is wanted. The
-        last is that of the end of the likeliest Gaussian or Student mixture, which is compared with the best one; see
-        :func:`preferred`.
+        Of the densities. All starts are followed with the first, by which it is decided whether a map is wanted. The
+        last is taken where it is clearly better.
     n_passes : int
         Passes of a round, at most.
     tol : float
-        Gain of a round, in nats per sample, below which the search has converged.
+        A tenth of the gain of a round, in nats per sample, below which no other follows.
     callback : callable
         ``callback(candidate)`` after every start.
 
@@ -123,52 +124,60 @@ def search_unmixing(
     product : UnmixingCandidate
         Without any mixing: the matrix is the identity.
     starts : list of UnmixingCandidate
-        Every other start after its first passes, with densities of the first shape.
+        The others as far as they were followed.
     """
     pass_tol = max(PASS_TOL, LEAST_GAIN / samples.total_weight)
-    compared_tol = COMPARED_TOL * pass_tol
+    free = replace(samples, shape=shapes[0])
+    one_peak = replace(samples, shape=shapes[-1])
     rng = np.random.default_rng(0)
-    tied = likeliest_mixture(samples, rank, N_SEEDS, (GAUSSIAN, HEAVY), rng)
-    identity = np.eye(samples.values.shape[1])
-    product = UnmixingCandidate(coarse_clusters(samples, rank, identity), "product", unmixing=identity)
-    samples = replace(samples, shape=shapes[0])
 
-    def screen(candidate: UnmixingCandidate) -> UnmixingCandidate:
-        reached = follow(samples, candidate, min(SCREENING_PASSES, n_passes), compared_tol, has_best=False)
+    def screen(some: MixedSamples, candidate: UnmixingCandidate, **options: bool) -> UnmixingCandidate:
+        reached = follow(some, candidate, min(SCREENING_PASSES, n_passes), COMPARED_TOL * pass_tol, **options)
         callback(reached)
         return reached
 
-    starts = [screen(replace(product, origin="product clusters")), screen(tied)]
-    product = follow(samples, product, n_passes, compared_tol, has_best=False, is_fixed=True)
-    likeliest = max(starts, key=lambda each: each.rounded)
-    losses = likeliest.trace.loss
-    promised = FURTHER_GAINS * samples.total_weight * (losses[len(losses) // 2] - losses[-1])
-    if lead_of_product(samples, product, likeliest) > promised:
-        return product, product, starts
-    starts.append(screen(local_start(samples, rank, rng)))
-    likeliest = max(starts, key=lambda each: each.rounded)
-    is_open = lead_of_product(samples, product, likeliest) >= 0.0
-    likeliest = finished(samples, likeliest, n_passes, pass_tol, tol, MOST_ROUNDS)
-    if is_open:
-        product = follow(samples, product, n_passes, pass_tol, is_fixed=True)
-        if lead_of_product(samples, product, likeliest) >= 0.0:
+    def finish(some: MixedSamples, candidate: UnmixingCandidate, **options: bool) -> UnmixingCandidate:
+        round_tol = COMPARED_TOL * tol
+        return follow(some, candidate, n_passes, pass_tol, n_rounds=MOST_ROUNDS, round_tol=round_tol, **options)
+
+    identity = np.eye(samples.values.shape[1])
+    begun = UnmixingCandidate(coarse_clusters(samples, rank, identity), "product", unmixing=identity)
+    product = follow(free, begun, n_passes, COMPARED_TOL * pass_tol, has_best=False, is_fixed=True)
+    other = screen(free, replace(product, origin="product, moved"), goes_on=True)
+    promised = FURTHER_GAINS * samples.total_weight * np.ptp(other.trace.loss[-LAST_PASSES:])
+    if lead_of_product(samples, product, other) > promised:
+        return product, product, [other]
+    kept = finish(free, likeliest_mixture(samples, rank, N_SEEDS, (GAUSSIAN, HEAVY), rng), is_fixed=True)
+    moved = finish(free, replace(kept, origin=f"{kept.origin}, moved"), goes_on=True)
+    best = preferred(samples, kept, moved, CLEARLY)
+    local = screen(free, local_start(samples, rank, rng), has_best=False)
+    likeliest = max(other, local, key=lambda each: each.rounded)
+    starts = [kept, moved, other, local]
+    if likeliest.rounded > best.rounded:
+        best = preferred(samples, best, finish(free, likeliest), CLEARLY_OTHER)
+    if lead_of_product(samples, product, best) >= 0.0:
+        product = finish(free, product, is_fixed=True)
+        if lead_of_product(samples, product, best) >= 0.0:
             return product, product, starts
-    end = finished(replace(samples, shape=shapes[-1]), tied, n_passes, compared_tol, tol, MOST_ROUNDS)
-    return preferred(samples, [end, likeliest]), product, starts
+    if len(shapes) > 1:
+        peaked = screen(one_peak, best, goes_on=True, is_fixed=True)
+        if preferred(samples, best, peaked, CLEARLY) is peaked:
+            best = finish(one_peak, peaked, goes_on=True, is_fixed=best is kept)
+    return best, product, starts
 
 
-def preferred(samples: MixedSamples, candidates: Sequence[UnmixingCandidate]) -> UnmixingCandidate:
-    """The first candidate, unless a later one is clearly better.
+def preferred(
+    samples: MixedSamples, first: UnmixingCandidate, second: UnmixingCandidate, clearly: float
+) -> UnmixingCandidate:
+    """The first candidate, unless the second one is clearly better.
 
-    Clearly by 2.5 standard deviations of the difference of Akaike's criteria (Vuong 1989): a component of few samples,
-    or two peaks of a source, may raise the likelihood, but a group is one heap of samples unless they say otherwise.
+    Clearly by so many standard deviations of the difference of Akaike's criteria (Vuong 1989): a component of few
+    samples, or two peaks of a source, may raise the likelihood, but a group is one heap of samples unless they say
+    otherwise.
     """
-    best, *others = candidates
-    for each in others:
-        densities = log_densities_of(samples, best), log_densities_of(samples, each)
-        if each.criterion - best.criterion > CLEARLY * deviation_of_difference(*densities, samples.weights):
-            best = each
-    return best
+    densities = log_densities_of(samples, first), log_densities_of(samples, second)
+    margin = clearly * deviation_of_difference(*densities, samples.weights)
+    return second if second.criterion - first.criterion > margin else first
 
 
 def lead_of_product(samples: MixedSamples, product: UnmixingCandidate, best: UnmixingCandidate) -> float:
@@ -188,18 +197,3 @@ def lead_of_product(samples: MixedSamples, product: UnmixingCandidate, best: Unm
         for candidate, number in zip((product, best), numbers, strict=True)
     ]
     return float(values[0] - values[1])
-
-
-def finished(
-    samples: MixedSamples, candidate: UnmixingCandidate, n_passes: int, pass_tol: float, tol: float, n_rounds: int
-) -> UnmixingCandidate:
-    """The best of a candidate after several rounds, until one gains no more than ten `tol`, in nats per sample."""
-    best = candidate
-    for _ in range(n_rounds):
-        reached = replace(follow(samples, candidate, n_passes, pass_tol), is_finished=True)
-        gain = reached.criterion - (best.criterion if best.is_finished else -np.inf)
-        best = reached if gain > 0.0 else replace(best, trace=reached.trace)
-        candidate = reached
-        if gain <= COMPARED_TOL * tol * samples.total_weight:
-            break
-    return best
