@@ -55,17 +55,25 @@ def _exponentials(x, scratch, n):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def newton_log_splines(basis, data, penalty, coefficients, n_steps, tol):  # type: ignore[no-untyped-def]
-    """Newton's method of :func:`tensorly_smp.splines.log_spline.fit_log_splines`, one density after the other.
+def follow_penalties(basis, data, coefficients, penalties, tol, n_steps, totals, price, values, hopeless):  # type: ignore[no-untyped-def]
+    """Fit log-splines with increasing penalties, from the largest down, by Newton's method; one density after another.
 
     Parameters
     ----------
     basis : tuple
-        As of :func:`tensorly_smp.splines.log_spline._kernel_basis`.
+        As of :func:`tensorly_smp.splines.log_spline._by_kernel`.
     data, coefficients : ndarray (n_densities, n_basis)
-        B'nu, and where to start from; the latter are written to.
-    penalty, tol : ndarray (n_densities,)
+        B'nu, and where to start from; the latter become those of the penalty with the best criterion.
+    penalties : ndarray (n_penalties, n_densities)
+    tol : ndarray (n_densities,)
     n_steps : int
+    totals, price : ndarray (n_densities,)
+        Numbers of samples; nats that an effective parameter costs, NaN for the marginal likelihood.
+    values : ndarray (n_penalties, n_densities)
+        The criterion is written to it where a penalty is tried; (0, n_densities) if there is one penalty, which is none
+        to be chosen.
+    hopeless : float
+        Nats below the best value at which smaller penalties are not tried.
 
     Returns
     -------
@@ -75,41 +83,6 @@ def newton_log_splines(basis, data, penalty, coefficients, n_steps, tol):  # typ
     is_left = np.zeros(len(data), np.bool_)
     model, rooms = _prepare(basis)
     for s in range(len(data)):
-        likelihood = _normalize(model, data[s], coefficients[s], rooms)
-        is_left[s] = np.isnan(_climb(model, data[s], penalty[s], coefficients[s], likelihood, n_steps, tol[s], rooms))
-    return is_left
-
-
-@_compiled
-def choose_log_splines(basis, data, totals, price, penalties, coefficients, values, stops):  # type: ignore[no-untyped-def]
-    """Criterion of increasing penalties, from the largest down, and the coefficients that go with the best of them.
-
-    Parameters
-    ----------
-    basis, data
-        As for :func:`newton_log_splines`.
-    totals : ndarray (n_densities,)
-        Numbers of samples.
-    price : ndarray (n_densities,)
-        Of an effective parameter, in nats; NaN for the marginal likelihood.
-    penalties : ndarray (n_penalties, n_densities)
-    coefficients : ndarray (n_densities, n_basis)
-        Where to start from; written to.
-    values : ndarray (n_penalties, n_densities)
-        Written to where a penalty is tried.
-    stops : tuple of int, float, float
-        Newton's steps per penalty; what the last may promise, in nats; how far below the best value, in nats, smaller
-        penalties are not tried.
-
-    Returns
-    -------
-    ndarray of bool (n_densities,)
-        As of :func:`newton_log_splines`.
-    """
-    is_left = np.zeros(len(data), np.bool_)
-    model, rooms = _prepare(basis)
-    n_steps, tol, hopeless = stops
-    for s in range(len(data)):
         beta = coefficients[s].copy()
         likelihood = _normalize(model, data[s], beta, rooms)
         before = best = np.inf
@@ -117,17 +90,14 @@ def choose_log_splines(basis, data, totals, price, penalties, coefficients, valu
             rho = penalties[number, s]
             if rho >= before:
                 continue
-            likelihood = _climb(model, data[s], rho, beta, likelihood, n_steps, tol / totals[s], rooms)
-            log_determinant, n_effective, log_prior = _measure(model, rho, beta, rooms, not np.isnan(price[s]))
-            if np.isnan(likelihood) or np.isnan(log_determinant):
+            likelihood = _climb(model, data[s], rho, beta, likelihood, n_steps, tol[s], rooms)
+            value = likelihood
+            if len(values):
+                value = _criterion(model, rho, beta, likelihood, totals[s], price[s], rooms)
+                values[number, s] = value
+            if np.isnan(value):
                 is_left[s] = True
                 break
-            if np.isnan(price[s]):
-                fitted = totals[s] * (likelihood - 0.5 * rho * _roughness(model[2], beta))
-                value = fitted + 0.5 * (log_prior - log_determinant)
-            else:
-                value = totals[s] * likelihood - price[s] * n_effective
-            values[number, s] = value
             if before == np.inf or value > best:
                 best = value
                 coefficients[s] = beta
@@ -135,23 +105,6 @@ def choose_log_splines(basis, data, totals, price, penalties, coefficients, valu
             if value <= best - hopeless:
                 break
     return is_left
-
-
-@_compiled
-def effective_df(basis, penalty, coefficients, found):  # type: ignore[no-untyped-def]
-    """Traces of (B'WB + rho D'D)^-1 B'WB; NaN where the matrix is not positive definite to rounding.
-
-    Parameters
-    ----------
-    basis, penalty, coefficients
-        As for :func:`newton_log_splines`; a constant is added to the coefficients of a density.
-    found : ndarray (n_densities,)
-        Written to.
-    """
-    model, rooms = _prepare(basis)
-    for s in range(len(found)):
-        _normalize(model, coefficients[s], coefficients[s], rooms)
-        found[s] = _measure(model, penalty[s], coefficients[s], rooms, True)[1]
 
 
 @_compiled
@@ -235,14 +188,13 @@ def _search(model, data, rho, beta, likelihood, rooms):  # type: ignore[no-untyp
 
 
 @_compiled
-def _measure(model, rho, beta, rooms, needs_trace):  # type: ignore[no-untyped-def]
-    """Measures of a density whose exp(eta) is known, for a criterion; NaN if H is not positive definite to rounding.
+def _criterion(model, rho, beta, likelihood, total, price, rooms):  # type: ignore[no-untyped-def]
+    """Value of :func:`tensorly_smp.splines.log_spline.criterion_of` at a density whose exp(eta) is known.
 
-    The logarithm of the determinant of the negative Hessian H = B'WB + rho D'D; the trace of H^-1 B'WB; the logarithm
-    of the determinant of rho D'D but for a constant. Where second differences of log-concave densities are held at
-    zero, H is the matrix that holds them: see :func:`tensorly_smp.splines.log_spline._restricted_likelihood`.
+    NaN where the negative Hessian H = B'WB + rho D'D is not positive definite to rounding. Where second differences of
+    log-concave densities are held at zero, H is the matrix that holds them.
     """
-    products, unit, by_band, settings = model[1:]
+    _, products, unit, by_band, settings = model
     is_concave, straight, hold = settings[3:6]
     mass, gradient, _, x, bands, curvature, work = rooms[:7]
     n_basis = len(beta)
@@ -268,13 +220,16 @@ def _measure(model, rho, beta, rooms, needs_trace):  # type: ignore[no-untyped-d
         log_prior += log(n_basis - 2.0) if n_held == 0 else 0.0
     gradient[:] = 0.0
     if not _solve(bands, gradient, x):
-        return np.nan, np.nan, np.nan
-    log_determinant = trace = 0.0
-    for k in range(n_basis):
-        log_determinant -= log(bands[0, k])
-    # The inverse Z follows upwards from its entries within the band (Takahashi, Fagan and Chin 1973).
-    z11 = z21 = z31 = z22 = z32 = z33 = 0.0
-    for k in range(n_basis - 1 if needs_trace else -1, -1, -1):
+        return np.nan
+    if np.isnan(price):
+        log_determinant = 0.0
+        for k in range(n_basis):
+            log_determinant -= log(bands[0, k])
+        return total * (likelihood - 0.5 * rho * _roughness(unit, beta)) + 0.5 * (log_prior - log_determinant)
+    # The trace of H^-1 B'WB. The inverse Z follows upwards from its entries within the band (Takahashi, Fagan and Chin
+    # 1973).
+    z11 = z21 = z31 = z22 = z32 = z33 = trace = 0.0
+    for k in range(n_basis - 1, -1, -1):
         first = bands[1, k]
         second = bands[2, k]
         third = bands[3, k]
@@ -284,7 +239,7 @@ def _measure(model, rho, beta, rooms, needs_trace):  # type: ignore[no-untyped-d
         z0 = bands[0, k] - (first * z1 + second * z2 + third * z3)
         trace += z0 * curvature[0, k] + 2.0 * (z1 * curvature[1, k] + z2 * curvature[2, k] + z3 * curvature[3, k])
         z11, z21, z31, z22, z32, z33 = z0, z1, z2, z11, z21, z22
-    return log_determinant, trace, log_prior
+    return total * likelihood - price * trace
 
 
 @_compiled

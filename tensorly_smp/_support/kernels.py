@@ -21,9 +21,10 @@ from tensorly_smp._support.checks import warn
 from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import CompiledKernelWarning
 
-#: Cells x densities from which kernels pay: to import Numba and to load them from its cache takes .3 s (6 s at
-#: their very first use, when they are compiled).
-LEAST_WORK = 10_000.0
+#: Cells x densities from which kernels pay. To import Numba and to load them from its cache takes .4 s, once in a
+#: process (10 s at their very first use, when they are compiled); a fit of some hundred samples takes two thirds of the
+#: time of plain code from then on.
+LEAST_WORK = 1_000.0
 
 
 class KernelError(Exception):
@@ -88,7 +89,7 @@ def compiled(work: float) -> Kernels | None:
     Examples
     --------
     >>> from tensorly_smp._support import kernels
-    >>> kernels.compiled(1000.0) is None
+    >>> kernels.compiled(100.0) is None
     True
     """
     if work < LEAST_WORK or os.environ.get("TENSORLY_SMP_FAST") == "0":

@@ -97,6 +97,13 @@ class StudentBackground:
         # hypot, so that z^2 does not overflow
         return np.log(12.0) - 5.0 * np.log(np.hypot(2.0, z)) - np.log(self.scale)
 
+    def pdf(self, t: np.ndarray) -> np.ndarray:
+        """Density (..., rank) at t (...); zero where it is less than all floats."""
+        with np.errstate(over="ignore", under="ignore"):
+            z = (t[..., None] - self.center) / self.scale
+            inverse = 1.0 / (4.0 + z * z)
+            return 12.0 * inverse * inverse * np.sqrt(inverse) / self.scale
+
     def below(self, t: np.ndarray) -> np.ndarray:
         """Probability (..., rank) of the values below t (...), to full relative precision in the lower tail."""
         return _lower_tail((t[..., None] - self.center) / self.scale)
@@ -213,7 +220,7 @@ class GridConditionals:
         bounds : sequence of (float, float)
         """
         widths = np.diff(knots, axis=0)[:, :, None]
-        inside = values * ((1.0 - share) / _trapezoid(values, widths)) + share * np.exp(background.logpdf(knots))
+        inside = values * ((1.0 - share) / _trapezoid(values, widths)) + share * background.pdf(knots)
         # Linear pieces change the integral of the background a little.
         reach = _reach(origins, units, np.transpose(bounds))
         below, above = _tails(background, share, knots[[0, -1]], reach)
@@ -257,7 +264,7 @@ class GridConditionals:
         # Difference of the smaller of the two tails, so that little cancels; in a very narrow cell all of it does, but
         # there the density is constant.
         inner = np.where(below[1:] <= 0.5, np.diff(below, axis=0), -np.diff(above, axis=0))
-        middle = widths * np.exp(background.logpdf(knots[:-1] + 0.5 * np.diff(knots)))
+        middle = widths * background.pdf(knots[:-1] + 0.5 * np.diff(knots))
         masses = (1.0 - share) * probabilities + share * np.where(inner > 0, inner, middle)
         heights = np.maximum(masses / widths, _TINY)  # the logarithm of a density stays finite
         return cls(origin, unit, knots, heights, heights, background, share)

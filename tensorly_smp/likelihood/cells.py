@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -102,8 +101,13 @@ class Cells:
     @cached_property
     def log_widths(self) -> np.ndarray:
         """Logarithms (n_rows,) of the widths of the cells, in the units of the variables; 0 of values."""
-        of_values = np.ones(self.offsets[-1] - self.first_value)
-        return np.log(np.concatenate([*(self.widths(n) for n in self.smooth), of_values]))
+        n_cells = self.basis.n_cells
+        found = np.ones((len(self.smooth), n_cells))
+        found *= (self.high / n_cells - self.low / n_cells)[list(self.smooth), None]
+        for t, n in enumerate(self.smooth):
+            if not self.transforms[n].is_linear:
+                found[t] = self.widths(n)
+        return np.log(np.concatenate([found.ravel(), np.ones(self.offsets[-1] - self.first_value)]))
 
     def widths(self, n: int) -> np.ndarray:
         """Widths (n_cells,) of the cells of a smooth variable."""
@@ -452,11 +456,10 @@ def prior_counts(cells: Cells, overall: np.ndarray) -> np.ndarray:
 
     A value of a discrete variable that no sample has, as in a fold or a replicate, counts as if one sample had it.
     """
-    prior = np.empty((len(overall), 1))
-    for a, b in pairwise(cells.offsets.tolist()):
-        # Alike in all cells where only samples of no weight have the variable.
-        found = overall[a:b] if overall[a:b].any() else np.ones(b - a)
-        if a >= cells.first_value:
-            found = np.where(found > 0, found, 1.0)
-        prior[a:b, 0] = PRIOR_SAMPLES * found / found.sum()
-    return prior
+    found = overall.copy()
+    found[cells.first_value :][found[cells.first_value :] == 0.0] = 1.0
+    starts, sizes = cells.offsets[:-1], np.diff(cells.offsets)
+    # Alike in all cells where only samples of no weight have the variable.
+    totals = np.repeat(np.add.reduceat(found, starts), sizes)
+    shares = np.where(totals > 0, found / np.where(totals > 0, totals, 1.0), 1.0 / np.repeat(sizes, sizes))
+    return PRIOR_SAMPLES * shares[:, None]

@@ -88,6 +88,8 @@ def distinct_candidates(
     candidates: Sequence[AnyCandidate], weights: np.ndarray | None, same: float = SAME_CLUSTERS
 ) -> list[AnyCandidate]:
     """The first of all candidates that agree to the adjusted Rand index `same`; weights (n_samples,)."""
+    if len(candidates) < 2:
+        return list(candidates)
     clusters = [candidate.clusters for candidate in candidates]
     rank = candidates[0].posterior.shape[1]
     kept: list[int] = []

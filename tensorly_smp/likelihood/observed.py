@@ -88,10 +88,15 @@ class Observed:
         starts = np.flatnonzero(np.concatenate([[True], are_distinct(ordered, near)]))
         return cls(ordered[starts], np.add.reduceat(weights, starts))
 
-    @property
+    @cached_property
     def total(self) -> float:
         """Number of samples."""
         return float(self.counts.sum())
+
+    @cached_property
+    def _are_single(self) -> bool:
+        """True if every value is that of one sample."""
+        return bool((self.counts == 1.0).all())
 
     @property
     def looks_discrete(self) -> bool:
@@ -224,24 +229,24 @@ class Observed:
 
         Of a Gaussian, half the mass lies within 1.35 standard deviations.
         """
-        n_values = self.distinct.shape[-1]
         number = self._half_a_component(rank) * (1.0 - 1e-9)
-        if n_values == self.total:  # one sample each
-            last = np.arange(n_values) + int(np.ceil(number)) - 1
+        if self._are_single:
+            ends = self.distinct[..., int(np.ceil(number)) - 1 :]
         else:
             above = np.concatenate([[0.0], self._cumulated[0]])
             last = np.searchsorted(above, above[:-1] + number) - 1
-        inside = np.flatnonzero(last < n_values)
-        if not len(inside):
+            ends = self.distinct[..., last[last < len(last)]]
+        starts = self.distinct[..., : ends.shape[-1]]
+        if not starts.shape[-1]:
             return self.distinct[..., 0], self.distinct[..., -1]
-        starts = self.distinct[..., inside]
-        ends = self.distinct[..., last[inside]]
         lengths = ends - starts
         # Of several, the one nearest to the middle, so that it is the same of mirrored values.
         ties = lengths <= lengths.min(axis=-1, keepdims=True) * (1.0 + 1e-9)
         low, high = self._central(0.25)
-        off = np.where(ties, np.abs(0.5 * starts + 0.5 * ends - (0.5 * low + 0.5 * high)[..., None]), np.inf)
-        nearest = np.argmin(off, axis=-1)[..., None]
+        nearest = np.argmax(ties, axis=-1)[..., None]
+        if (np.count_nonzero(ties, axis=-1) > 1).any():
+            off = np.where(ties, np.abs(0.5 * starts + 0.5 * ends - (0.5 * low + 0.5 * high)[..., None]), np.inf)
+            nearest = np.argmin(off, axis=-1)[..., None]
         return tuple(np.take_along_axis(each, nearest, axis=-1)[..., 0] for each in (starts, ends))
 
     def without_atoms(self, rank: int) -> Observed:
@@ -260,6 +265,9 @@ class Observed:
 
     def _central(self, tail: float) -> tuple[Any, Any]:
         """Ends of the values but for a share of the samples on either side; the same of mirrored values."""
+        if self._are_single:
+            low = max(int(np.ceil(tail * (1.0 - 1e-9) * self.total)) - 1, 0)
+            return self.distinct[..., low], self.distinct[..., -1 - low]
         upwards, downwards = self._cumulated
         least = tail * (1.0 - 1e-9) * upwards[-1]
         low = np.searchsorted(upwards, least)

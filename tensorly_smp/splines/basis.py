@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -345,7 +346,7 @@ class ArcsinhTransform:
     @property
     def is_linear(self) -> bool:
         """True if u is x."""
-        return not np.isfinite(self.scale)
+        return not math.isfinite(self.scale)
 
     def forward(self, x: np.ndarray) -> np.ndarray:
         """Transformed values u of values x."""

@@ -17,13 +17,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from tensorly_smp._support import kernels
 from tensorly_smp._support.checks import checked_choice
-from tensorly_smp._support.kernels import KernelError, Kernels
+from tensorly_smp._support.kernels import KernelError
 from tensorly_smp.splines.basis import (
     DIFFERENCES,
     MARGIN,
@@ -231,13 +230,7 @@ def fit_log_splines(
     coefficients = np.array(basis.gaussian(shares) if start is None else basis.shaped(start))
     data = basis.transposed @ shares
     tolerances = np.full(penalty.shape, tol)
-    left = np.arange(len(penalty))
-    if (compiled := compiled_for(basis, len(penalty))) is not None:
-        by_density = np.ascontiguousarray(coefficients.T)
-        with suppress(KernelError):
-            arrays = np.ascontiguousarray(data.T), penalty, by_density
-            left = np.flatnonzero(compiled.newton_log_splines(_kernel_basis(basis), *arrays, n_steps, tolerances))
-            coefficients = np.ascontiguousarray(by_density.T)
+    coefficients, left = _by_kernel(basis, data, coefficients, penalty[None], tolerances, n_steps)
     for columns in _chunks(left):
         begun = basis.normalized(coefficients[:, columns])
         fit = LogSplineFit.at(basis, data[:, columns], penalty[columns], begun)
@@ -245,18 +238,30 @@ def fit_log_splines(
     return coefficients
 
 
-def compiled_for(basis: SplineBasis, n_densities: int) -> Kernels | None:
-    """The compiled kernels, if there are densities enough."""
-    return kernels.compiled(basis.n_cells * n_densities)
-
-
-def _kernel_basis(basis: SplineBasis) -> tuple[Any, ...]:
-    """The basis as kernels take it.
-
-    Basis functions (4, 4) that are not zero in the cells between two knots, the unit of the differences, bands of D'D;
-    and all of `LINE_SEARCH`, whether densities are log-concave, and all of `HOLDING`.
-    """
-    return basis.at_interval, basis.unit, basis.penalty_bands, (*LINE_SEARCH, basis.shape is not None, *HOLDING)
+def _by_kernel(
+    basis: SplineBasis,
+    data: np.ndarray,
+    coefficients: np.ndarray,
+    penalties: np.ndarray,
+    tol: np.ndarray,
+    n_steps: int,
+    totals: np.ndarray | None = None,
+    price: np.ndarray | None = None,
+    values: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients by the compiled kernel if there is enough to do, and the densities that are left to plain code."""
+    left = np.arange(len(tol))
+    if (compiled := kernels.compiled(basis.n_cells * len(tol))) is None:
+        return coefficients, left
+    # Basis functions (4, 4) that are not zero in the cells between two knots, the same everywhere.
+    known = basis.at_interval, basis.unit, basis.penalty_bands, (*LINE_SEARCH, basis.shape is not None, *HOLDING)
+    chosen = (tol, tol, np.empty((0, len(tol)))) if values is None else (totals, price, values)
+    by_density = np.array(coefficients.T, order="C")
+    with suppress(KernelError):
+        arrays = np.ascontiguousarray(data.T), by_density, penalties, tol
+        left = np.flatnonzero(compiled.follow_penalties(known, *arrays, n_steps, *chosen, HOPELESS))
+        return np.ascontiguousarray(by_density.T), left
+    return coefficients, left
 
 
 def _chunks(columns: np.ndarray) -> list[np.ndarray]:
@@ -290,9 +295,8 @@ def effective_parameters(basis: SplineBasis, coefficients: np.ndarray, penalty: 
     From 2, a Gaussian, for a large penalty, up to n_basis - 1.
     """
     result = np.full(coefficients.shape[1], np.nan)
-    if (compiled := compiled_for(basis, len(result))) is not None:
-        with suppress(KernelError):
-            compiled.effective_df(_kernel_basis(basis), penalty, np.array(coefficients.T, order="C"), result)
+    none = np.zeros(len(result))
+    _by_kernel(basis, coefficients, coefficients, penalty[None], none, 0, none, none - 1.0, result[None])
     for columns in _chunks(np.flatnonzero(np.isnan(result))):
         part = basis.normalized(coefficients[:, columns])
         result[columns] = _effective_df(LogSplineFit.at(basis, np.zeros(part.shape), penalty[columns], part))
@@ -359,14 +363,8 @@ def choose_penalties(
     coefficients = np.array(basis.gaussian(shares) if start is None else basis.shaped(start))
     data = basis.transposed @ shares
     price = _price_of_parameter(totals, criterion)
-    left = np.arange(len(totals))
-    if (compiled := compiled_for(basis, len(totals))) is not None:
-        by_density = np.ascontiguousarray(coefficients.T)
-        with suppress(KernelError):
-            arrays = np.ascontiguousarray(data.T), totals, price, grid, by_density, values
-            stops = _PATH_STEPS, _PATH_TOL, HOPELESS
-            left = np.flatnonzero(compiled.choose_log_splines(_kernel_basis(basis), *arrays, stops))
-            coefficients = np.ascontiguousarray(by_density.T)
+    tol = _PATH_TOL / totals
+    coefficients, left = _by_kernel(basis, data, coefficients, grid, tol, _PATH_STEPS, totals, price, values)
     for columns in _chunks(left):
         begun = basis.normalized(coefficients[:, columns])
         fit = LogSplineFit.at(basis, data[:, columns], grid[-1, columns], begun)

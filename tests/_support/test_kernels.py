@@ -18,7 +18,7 @@ from tensorly_smp.exceptions import CompiledKernelWarning
 from tensorly_smp.splines.basis import SHAPES, spline_basis
 from tensorly_smp.splines.log_spline import (
     CRITERIA,
-    _kernel_basis,
+    _by_kernel,
     choose_penalties,
     effective_parameters,
     fit_log_splines,
@@ -105,20 +105,21 @@ def test_effective_parameters(seed, n_basis, n_densities):
 
 
 def test_densities_without_a_positive_definite_hessian_are_left_to_plain_code():
+    pytest.importorskip("numba")
     basis, shares = histograms(0, 12, 3, 100)
     penalty = np.array([0.1, -1e3, 0.1])
-    data, start = (np.ascontiguousarray(each.T) for each in (basis.transposed @ shares, basis.gaussian(shares)))
-    compiled = pytest.importorskip("tensorly_smp._support.compiled_kernels")
-    left = compiled.newton_log_splines(_kernel_basis(basis), data, penalty, start.copy(), 1, np.zeros(3))
-    assert left.tolist() == [False, True, False]
-    freedom = np.empty(3)
-    compiled.effective_df(_kernel_basis(basis), penalty, start.copy(), freedom)
-    assert np.isnan(freedom).tolist() == [False, True, False]
-    grid, values = penalty * np.array([[1.0], [2.0]]), np.empty((2, 3))
-    arrays = data, np.full(3, 100.0), np.full(3, np.nan), grid, start.copy(), values
-    left = compiled.choose_log_splines(_kernel_basis(basis), *arrays, (20, 0.01, 2.0))
-    assert left.tolist() == [False, True, False]
+    data, start = basis.transposed @ shares, basis.gaussian(shares)
+    ones = np.ones(3)
+    for grid in (penalty[None], penalty * [[0.1], [1.0]]):
+        for price in (ones, np.nan * ones):
+            values = np.full(grid.shape, np.nan)
+            with used_from(0.0):
+                _, left = _by_kernel(basis, data, start, grid, ones, 5, 100.0 * ones, price, values)
+            assert left.tolist() == [1]
+            assert np.isfinite(values[-1, [0, 2]]).all()
     plain, fast = both(lambda: fit_log_splines(basis, shares, penalty, n_steps=1))
+    np.testing.assert_allclose(fast, plain, rtol=1e-9)
+    plain, fast = both(lambda: effective_parameters(basis, start, penalty))
     np.testing.assert_allclose(fast, plain, rtol=1e-9)
 
 
@@ -189,12 +190,8 @@ def test_damaged_files_of_the_cache(tmp_path, suffix):
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize(
     ("broken", "error"),
-    [
-        ("newton_log_splines", EOFError("no input")),
-        ("choose_log_splines", EOFError("no input")),
-        ("effective_df", OSError("no memory")),
-    ],
-    ids=["newton_log_splines", "choose_log_splines", "effective_df"],
+    [("follow_penalties", EOFError("no input")), ("follow_penalties", OSError("no memory"))],
+    ids=["damaged", "no memory"],
 )
 def test_a_kernel_that_cannot_be_compiled_is_replaced_by_plain_code(monkeypatch, broken, error):
     module = pytest.importorskip("tensorly_smp._support.compiled_kernels")
