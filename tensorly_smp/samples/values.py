@@ -99,7 +99,9 @@ def drop_zero_weight(values: np.ndarray, sample_weight: np.ndarray | None) -> tu
 
 def effective_weights(values: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
     """Weights (n_samples,), zero for samples (n_samples, n_variables) without entries."""
-    return np.where(np.isnan(values).all(axis=1), 0.0, 1.0 if sample_weight is None else sample_weight)
+    weights = np.ones(len(values)) if sample_weight is None else sample_weight
+    missing = np.isnan(values)
+    return np.where(missing.all(axis=1), 0.0, weights) if missing.any() else np.array(weights)
 
 
 def ranges(values: np.ndarray) -> np.ndarray:
@@ -112,9 +114,12 @@ def ranges(values: np.ndarray) -> np.ndarray:
     """
     found = np.full((2, values.shape[1]), np.nan)
     if len(values):
-        # fmin and fmax pass over NaN, and say nothing where there is nothing else.
-        found[0] = np.fmin.reduce(values)
-        found[1] = np.fmax.reduce(values)
+        found[0] = np.minimum.reduce(values)
+        found[1] = np.maximum.reduce(values)
+        # fmin and fmax, which take three times as long, pass over NaN, and say nothing where there is nothing else.
+        if len(some := np.flatnonzero(np.isnan(found[0]))):
+            found[0, some] = np.fmin.reduce(values[:, some])
+            found[1, some] = np.fmax.reduce(values[:, some])
     return found
 
 

@@ -72,20 +72,21 @@ class MidRanks:
             columns = np.ascontiguousarray(values[:, first : first + size].T)
             order = np.argsort(columns, axis=1)  # missing ones last
             ordered = np.take_along_axis(columns, order, axis=1)
-            counts = weights[order] if are_weighted else np.ones(order.shape)
-            counts[np.isnan(ordered)] = 0.0
-            upto = np.cumsum(counts, axis=1)
-            total = np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)
             is_new = np.diff(ordered, axis=1, prepend=-np.inf) > 0
-            if not is_new.all():  # equal values, from the first to the last of them, share the place of all
+            middle = np.broadcast_to((place + 0.5) / n_samples, order.shape)
+            if are_weighted or not is_new.all():
+                counts = weights[order]
+                counts[np.isnan(ordered)] = 0.0
+                upto = np.cumsum(counts, axis=1)
+                total = np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)
+                # Equal values, from the first to the last of them, share the place of all.
                 start = np.maximum.accumulate(np.where(is_new, place, 0), axis=1)
                 last = np.where(np.roll(is_new, -1, axis=1) | (place == n_samples - 1), place, n_samples)
                 end = np.minimum.accumulate(last[:, ::-1], axis=1)[:, ::-1]
                 below = np.take_along_axis(upto - counts, start, axis=1)
                 upto = np.take_along_axis(upto, end, axis=1)
-                counts = upto - below
-            middle = (upto - 0.5 * counts) / total
-            middle[np.isnan(ordered)] = np.nan
+                middle = (upto - 0.5 * (upto - below)) / total
+                middle[np.isnan(ordered)] = np.nan
             placed = np.empty(columns.shape)
             np.put_along_axis(placed, order, middle, axis=1)
             found[:, first : first + size] = placed.T
