@@ -53,8 +53,7 @@ class UnmixedProductMixture(FittedMixture):
     max_iter : int, default 500
         Passes of EM with one choice of penalties.
     tol : float, default 1e-3
-        The search has ended when another choice of penalties, and passes with it, gain less than ten times this, in
-        nats per sample.
+        Gain of another choice of penalties, and passes with it, in nats per sample, below which the search has ended.
     random_state : None, int, Generator or RandomState
         Of the fit to the sources. The search for W draws its starts by a fixed stream: another seed gives the same W.
     sample_dim : hashable or tuple of hashable, optional

@@ -268,7 +268,7 @@ class UnmixingEM:
         slopes = np.where(off_grid == 0, np.diff(tables, axis=0)[found.rows], -OFF_GRID * np.sign(off_grid))
         slopes *= found.rate[:, :, None]
         weighted = counts[:, None] * slopes
-        gradient = weighted.sum(axis=2).T @ found.sources - weighted.sum(axis=0) @ means
+        gradient = (weighted @ np.ones(len(totals))).T @ found.sources - weighted.sum(axis=0) @ means
         information = (weighted * slopes).sum(axis=0) / totals
         # A density of this variance has at least the information of a Gaussian.
         information = np.maximum(information, 1.0 / variances.T)
@@ -301,10 +301,8 @@ class UnmixingEM:
         )
 
 
-def _em_on_cells(
-    samples: MixedSamples, unmixing: np.ndarray, posterior: np.ndarray, has_best: bool
-) -> tuple[UnmixingEM, WarmStart]:
-    """EM on cells of the sources, or in the coordinates that suit every source best; penalties and a mixture there."""
+def _em_on_cells(samples: MixedSamples, unmixing: np.ndarray, posterior: np.ndarray) -> tuple[UnmixingEM, WarmStart]:
+    """EM on cells of the sources in the coordinates that suit each best, with penalties and a mixture there."""
     values = samples.sources(unmixing)
     n = len(unmixing)
     rank = posterior.shape[1]
@@ -317,8 +315,6 @@ def _em_on_cells(
         )
     em = UnmixingEM(samples, cells)
     on_grid = em.at(unmixing).on_grid
-    if not has_best:
-        return em, on_grid.choose(on_grid.counts_from_posterior(posterior), samples.criterion)
     chosen, near = on_best_cells(
         on_grid,
         curved_cells(cells, values, rank, None, samples.weights),
@@ -337,7 +333,6 @@ def follow(
     *,
     n_rounds: int = 1,
     round_tol: float = 0.0,
-    has_best: bool = True,
     goes_on: bool = False,
     is_fixed: bool = False,
 ) -> UnmixingCandidate:
@@ -356,8 +351,6 @@ def follow(
         better.
     round_tol : float
         Gain of a round, in nats per sample, below which no other follows.
-    has_best : bool
-        Whether every source gets the coordinate that suits it best, or none.
     goes_on : bool
         Whether the grids are those of the fit of the candidate, and the densities too if they have the same shape.
     is_fixed : bool
@@ -380,7 +373,7 @@ def follow(
     else:
         scale = np.sqrt(samples.weights @ (samples.values @ unmixing.T) ** 2 / total)
         unmixing = unmixing / scale[:, None]
-        em, near = _em_on_cells(samples, unmixing, posterior, has_best)
+        em, near = _em_on_cells(samples, unmixing, posterior)
     em.is_fixed = is_fixed
     best = candidate
     trace = candidate.trace

@@ -20,17 +20,16 @@ LOCAL_PER_COMPONENT, SAMPLES_PER_VARIABLE = 8, 6
 FIRST_PASSES, GAUSSIAN_PASSES, GAUSSIAN_TOL = 6, 14, 1e-3
 #: Random seeds, from which a mixture of Gaussians and one of Student distributions start; seeds of the local ones;
 #: degrees of freedom of Student distributions.
-N_SEEDS, N_LOCAL_SEEDS, HEAVY = 12, 2, 5.0
+N_SEEDS, N_LOCAL_SEEDS, HEAVY = 8, 2, 5.0
 #: Passes by which starts with smooth densities are compared. A product mixture is the result if it is ahead by more
 #: than so many times the gain of the last few of these.
 SCREENING_PASSES, LAST_PASSES, FURTHER_GAINS = 10, 6, 4.0
 #: Standard deviations of the difference of two criteria by which one is clearly better; and one with other clusters.
 CLEARLY, CLEARLY_OTHER = 2.5, 5.0
-#: Gain of a pass, in nats per sample, below which a round of the best ends, but at least so many nats of all samples;
-#: times as much for those that are only compared.
-PASS_TOL, LEAST_GAIN, COMPARED_TOL = 1e-5, 0.002, 10.0
-#: Rounds with new grids and penalties at most.
-MOST_ROUNDS = 8
+#: Gain of a pass, in nats per sample, below which a round ends, but at least so many nats of all samples.
+PASS_TOL, LEAST_GAIN = 1e-4, 0.02
+#: Rounds with new penalties at most.
+MOST_ROUNDS = 3
 #: With fewer samples than this for every parameter, Schwarz's criterion decides for or against the matrix.
 SAMPLES_PER_PARAMETER = 2.0
 
@@ -69,16 +68,14 @@ def likeliest_mixture(
     posteriors = np.stack(seeded * len(degrees))
     freedom = np.repeat(degrees, n_seeds)
     for n_passes in (FIRST_PASSES, GAUSSIAN_PASSES):
-        reached, *ends = student_mixtures(samples.values, samples.weights, posteriors, freedom, n_passes, GAUSSIAN_TOL)
-        every = [
-            UnmixingCandidate(posterior, name, unmixing=unmixing, criterion=criterion * samples.total_weight)
-            for name, criterion, posterior, unmixing in zip(names, reached, *ends, strict=True)
-        ]
-        order = sorted(range(len(every)), key=lambda k: -every[k].rounded)[: max(1, len(every) // 3)]
-        names = [names[k] for k in order]
-        posteriors = ends[0][order]
+        ends = student_mixtures(samples.values, samples.weights, posteriors, freedom, n_passes, GAUSSIAN_TOL)
+        # Rounded: of mixtures that reach the same, the first is likeliest in whatever order sums are.
+        order = np.argsort(-ends[0].round(9), kind="stable")[: max(1, len(names) // 3)]
+        criteria, posteriors, matrices = (each[order] for each in ends)
         freedom = freedom[order]
-    return every[order[0]]
+        names = [names[k] for k in order]
+    criterion = criteria[0] * samples.total_weight
+    return UnmixingCandidate(posteriors[0], names[0], unmixing=matrices[0], criterion=criterion)
 
 
 def _seeded(values: np.ndarray, n_clusters: int, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -113,7 +110,7 @@ def search_unmixing(
     n_passes : int
         Passes of a round, at most.
     tol : float
-        A tenth of the gain of a round, in nats per sample, below which no other follows.
+        Gain of a round, in nats per sample, below which no other follows.
     callback : callable
         ``callback(candidate)`` after every start.
 
@@ -132,33 +129,34 @@ def search_unmixing(
     rng = np.random.default_rng(0)
 
     def screen(some: MixedSamples, candidate: UnmixingCandidate, **options: bool) -> UnmixingCandidate:
-        reached = follow(some, candidate, min(SCREENING_PASSES, n_passes), COMPARED_TOL * pass_tol, **options)
+        reached = follow(some, candidate, min(SCREENING_PASSES, n_passes), pass_tol, **options)
         callback(reached)
         return reached
 
     def finish(some: MixedSamples, candidate: UnmixingCandidate, **options: bool) -> UnmixingCandidate:
-        round_tol = COMPARED_TOL * tol
-        return follow(some, candidate, n_passes, pass_tol, n_rounds=MOST_ROUNDS, round_tol=round_tol, **options)
+        return follow(some, candidate, n_passes, pass_tol, n_rounds=MOST_ROUNDS, round_tol=tol, **options)
 
     identity = np.eye(samples.values.shape[1])
     begun = UnmixingCandidate(coarse_clusters(samples, rank, identity), "product", unmixing=identity)
-    product = follow(free, begun, n_passes, COMPARED_TOL * pass_tol, has_best=False, is_fixed=True)
+    product = follow(free, begun, n_passes, pass_tol, is_fixed=True)
     other = screen(free, replace(product, origin="product, moved"), goes_on=True)
     promised = FURTHER_GAINS * samples.total_weight * np.ptp(other.trace.loss[-LAST_PASSES:])
     if lead_of_product(samples, product, other) > promised:
         return product, product, [other]
     kept = finish(free, likeliest_mixture(samples, rank, N_SEEDS, (GAUSSIAN, HEAVY), rng), is_fixed=True)
-    moved = finish(free, replace(kept, origin=f"{kept.origin}, moved"), goes_on=True)
+    moved = screen(free, replace(kept, origin=f"{kept.origin}, moved"), goes_on=True)
     best = preferred(samples, kept, moved, CLEARLY)
-    local = screen(free, local_start(samples, rank, rng), has_best=False)
+    local = screen(free, local_start(samples, rank, rng))
     likeliest = max(other, local, key=lambda each: each.rounded)
     starts = [kept, moved, other, local]
-    if likeliest.rounded > best.rounded:
-        best = preferred(samples, best, finish(free, likeliest), CLEARLY_OTHER)
+    if preferred(samples, best, likeliest, CLEARLY_OTHER) is likeliest:
+        best = finish(free, likeliest)
+    else:
+        best = finish(free, moved) if best is moved else kept
+        if likeliest.rounded > best.rounded:
+            best = preferred(samples, best, finish(free, likeliest), CLEARLY_OTHER)
     if lead_of_product(samples, product, best) >= 0.0:
-        product = finish(free, product, is_fixed=True)
-        if lead_of_product(samples, product, best) >= 0.0:
-            return product, product, starts
+        return product, product, starts
     if len(shapes) > 1:
         peaked = screen(one_peak, best, goes_on=True, is_fixed=True)
         if preferred(samples, best, peaked, CLEARLY) is peaked:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 #: Added to the covariances of a Gaussian mixture, relative to the variances of all samples.
 LEAST_VARIANCE = 1e-9
@@ -276,38 +276,38 @@ def student_mixtures(
     n_prior = n + 2.0
     floor = np.diag(np.maximum(LEAST_VARIANCE * (weights @ (values - weights @ values / total) ** 2) / total, _TINY))
     quadratics = Quadratics(values)
-    # m sample, s mixture, r component, i source
-    posteriors = posteriors.transpose(1, 0, 2)
-    sizes = posteriors.shape[1:]
-    degrees = degrees[:, None]
+    # m sample, r component, s mixture: sums over the components are over slices
+    posteriors = posteriors.transpose(1, 2, 0)
+    n_groups = posteriors.shape[1:]
     log_constant = gammaln(0.5 * (degrees + n)) - gammaln(0.5 * degrees) - 0.5 * n * np.log(0.5 * degrees)
     nearness = np.ones(posteriors.shape)
     unmixing = None
-    reached = np.full(sizes[0], -np.inf)
+    reached = np.full(len(degrees), -np.inf)
     for _ in range(n_passes):
         counts = posteriors * weights[:, None, None]
         totals = np.maximum(counts.sum(axis=0), _TINY)
         means, second = quadratics.moments((counts * nearness).reshape(len(values), -1))
-        second = second.reshape(*sizes, n, n)
+        second = second.reshape(*n_groups, n, n)
         # Not singular even if every component is a single sample.
-        pooled = second.sum(axis=1) / total + floor
-        covariances = (second + n_prior * pooled[:, None]) / (totals + n_prior)[..., None, None]
-        shares = totals / totals.sum(axis=1, keepdims=True)
-        unmixing = joint_diagonalizer(covariances, shares, unmixing, 1)
-        each = unmixing[:, None]
-        variances = np.maximum(np.diagonal(each @ covariances @ each.swapaxes(2, 3), axis1=2, axis2=3), _TINY)
-        precisions = (each / variances[..., None]).swapaxes(2, 3) @ each
+        pooled = second.sum(axis=0) / total + floor
+        covariances = (second + n_prior * pooled) / (totals + n_prior)[..., None, None]
+        shares = totals / totals.sum(axis=0)
+        unmixing = joint_diagonalizer(covariances.swapaxes(0, 1), shares.T, unmixing, 1)
+        variances = np.diagonal(unmixing @ covariances @ unmixing.swapaxes(1, 2), axis1=2, axis2=3)
+        variances = np.maximum(variances, _TINY)
+        precisions = (unmixing / variances[..., None]).swapaxes(2, 3) @ unmixing
         squares = quadratics.distances(means, precisions.reshape(-1, n, n)).reshape(posteriors.shape)
         nearness = (degrees + n) / (degrees + squares)
-        log_joint = log_constant + np.linalg.slogdet(unmixing)[1][:, None]
-        log_joint = log_joint + np.log(shares) - 0.5 * np.log(variances).sum(axis=2)
+        log_joint = log_constant + np.linalg.slogdet(unmixing)[1] + np.log(shares) - 0.5 * np.log(variances).sum(axis=2)
         log_joint = log_joint - 0.5 * (degrees + n) * np.log1p(squares / degrees)
-        log_density = logsumexp(log_joint, axis=2)
-        posteriors = np.exp(log_joint - log_density[..., None])
-        ratios = np.diagonal(unmixing @ pooled @ unmixing.swapaxes(1, 2), axis1=1, axis2=2)[:, None] / variances
-        log_prior = -0.5 * n_prior * (ratios - np.log(ratios) - 1.0).sum(axis=(1, 2))
+        largest = log_joint.max(axis=1, keepdims=True)
+        posteriors = np.exp(log_joint - largest)
+        density = posteriors.sum(axis=1, keepdims=True)
+        posteriors /= density
+        ratios = np.diagonal(unmixing @ pooled @ unmixing.swapaxes(1, 2), axis1=1, axis2=2) / variances
+        log_prior = -0.5 * n_prior * (ratios - np.log(ratios) - 1.0).sum(axis=(0, 2))
         before = reached
-        reached = (weights @ log_density + log_prior) / total
+        reached = (weights @ (np.log(density) + largest)[:, 0] + log_prior) / total
         if np.abs(reached - before).max() < tol:
             break
-    return reached, posteriors.transpose(1, 0, 2), np.asarray(unmixing)
+    return reached, posteriors.transpose(2, 0, 1), np.asarray(unmixing)

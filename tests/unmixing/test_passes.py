@@ -46,7 +46,7 @@ def test_the_gradient_is_that_of_the_objective(samples, begun, turn, monkeypatch
     # At the maximum over densities the centers of the components may move along or stay: both have the same slope,
     # but for what the penalty holds back and the width of a cell.
     start = replace(begun, unmixing=np.eye(3) + turn * MIXING)
-    fixed = follow(samples, start, 300, 1e-7, has_best=False, is_fixed=True)
+    fixed = follow(samples, start, 300, 1e-7, is_fixed=True)
     em = UnmixingEM(samples, fixed.fit.cells)
     em.penalty = fixed.fit.total_penalty
     em.set_prior(fixed.unmixing, fixed.posterior)
