@@ -264,12 +264,13 @@ class UnmixingEM:
         means = counts.T @ found.sources / totals[:, None]
         variances = np.maximum(counts.T @ found.sources**2 / totals[:, None] - means**2, 1e-12)
         # m sample, i source, r component
-        off_grid = found.off_grid[:, :, None]
-        slopes = np.where(off_grid == 0, np.diff(tables, axis=0)[found.rows], -OFF_GRID * np.sign(off_grid))
+        slopes = np.diff(tables, axis=0)[found.rows]
+        is_off = found.off_grid != 0
+        slopes[is_off] = -OFF_GRID * np.sign(found.off_grid[is_off])[:, None]
         slopes *= found.rate[:, :, None]
         weighted = counts[:, None] * slopes
         gradient = (weighted @ np.ones(len(totals))).T @ found.sources - weighted.sum(axis=0) @ means
-        information = (weighted * slopes).sum(axis=0) / totals
+        information = np.einsum("mir,mir->ir", weighted, slopes) / totals
         # A density of this variance has at least the information of a Gaussian.
         information = np.maximum(information, 1.0 / variances.T)
         total = self.samples.total_weight
