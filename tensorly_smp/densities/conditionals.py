@@ -228,12 +228,11 @@ class GridConditionals:
         np.maximum(inside, _TINY, out=inside)  # the logarithm of a density stays finite
         cumulated = _cumulated(widths, inside[:-1], inside[1:], below[0]).transpose(1, 0, 2).copy()
         inside = inside.transpose(1, 0, 2).copy()
-        found = []
-        for n, pair in enumerate(bounds):
-            own = StudentBackground(background.center[n], background.scale[n])
-            line = float(origins[n]), float(units[n]), knots[:, n].copy()
-            found.append(cls(*line, inside[n, :-1], inside[n, 1:], own, share, pair))
-            found[-1].__dict__["_cumulative"] = cumulated[n]
+        backgrounds = map(StudentBackground, background.center, background.scale)
+        lines = origins.tolist(), units.tolist(), knots.T.copy(), inside[:, :-1], inside[:, 1:], backgrounds
+        found = [cls(*line) for line in zip(*lines, [share] * len(bounds), bounds, strict=True)]
+        for each, own in zip(found, cumulated, strict=True):
+            each.__dict__["_cumulative"] = own
         return found
 
     @classmethod

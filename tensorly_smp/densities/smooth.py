@@ -38,7 +38,7 @@ BACKGROUND_SAMPLES = 0.5
 BACKGROUND_SPREAD = 3.0
 _LARGEST_SHARE = 0.05
 #: Densities that are tabulated at once: their tables fit into the cache.
-COLUMNS_AT_ONCE = 128
+COLUMNS_AT_ONCE = 512
 #: The logarithm of a density rises no more than this from the middle of a cell to its edge.
 MOST_RISE = 1.0
 
@@ -103,8 +103,8 @@ def log_spline_conditionals(
         logs = basis.at_edges @ columns
         # What was fitted are the middles of the cells. Where far values are alone in the outermost cell, the spline may
         # rise by a hundred in the half cell beyond its middle, and the end would outweigh everything.
-        middles = np.pad(basis.at_cells @ columns, ((1, 1), (0, 0)), constant_values=-np.inf)
-        logs = np.minimum(logs, np.maximum(middles[1:], middles[:-1]) + MOST_RISE)
+        most = basis.at_cells @ columns + MOST_RISE
+        logs = np.minimum(logs, np.concatenate([most[:1], np.maximum(most[1:], most[:-1]), most[-1:]]))
         logs = logs.reshape(len(logs), -1, rank)
         origins, units, knots = grid
         for n, transform in enumerate(transforms[some]):

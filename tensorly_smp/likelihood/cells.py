@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -32,8 +32,8 @@ SCALES = (1.0, 4.0)
 #: component of a few equal values stays a density, and an empty one has some.
 PRIOR_SAMPLES = 0.01
 
-#: Variables whose cells are found together.
-VARIABLES_AT_ONCE = 64
+#: Entries whose cells are found together.
+ENTRIES_AT_ONCE = 500_000
 
 #: Ends and transform of the cells of one variable, and the step to which its values are rounded, or 0.
 Line = tuple[float, float, ArcsinhTransform, float]
@@ -174,8 +174,7 @@ class Cells:
         sizes = np.diff(self.offsets)
         found = np.empty((len(values), len(sizes)), dtype=np.min_scalar_type(-int(sizes.max())), order="F")
         plain = [t for t, n in enumerate(self.smooth) if self.transforms[n].is_linear]
-        for first in range(0, len(plain), VARIABLES_AT_ONCE):
-            places = plain[first : first + VARIABLES_AT_ONCE]
+        for places in batched(plain, len(values)):
             columns = [self.smooth[t] for t in places]
             low = self.low[columns]
             with np.errstate(over="ignore"):
@@ -220,12 +219,18 @@ class Cells:
         return np.minimum(cells, n_cells - 1), overlap / overlap.sum(axis=1, keepdims=True)
 
 
+def batched(variables: Sequence[int], n_samples: int) -> Iterator[Sequence[int]]:
+    """Variables in parts of so many entries, about, that what is found of them at once fits into memory."""
+    size = max(1, ENTRIES_AT_ONCE // max(n_samples, 1))
+    return (variables[first : first + size] for first in range(0, len(variables), size))
+
+
 def exact_values(values: np.ndarray, sample_weight: np.ndarray | None = None) -> list[Observed]:
     """Distinct values of every column of samples (n_samples, n_variables), told apart to the last digit."""
     found = []
     ones = np.ones(len(values))
-    for first in range(0, values.shape[1], VARIABLES_AT_ONCE):
-        columns = values[:, first : first + VARIABLES_AT_ONCE].T
+    for some in batched(range(values.shape[1]), len(values)):
+        columns = values[:, some[0] : some[-1] + 1].T
         ordered = np.sort(columns, axis=1)  # missing ones last
         are_apart = are_distinct(ordered).all(axis=1)
         for column, own, is_apart in zip(columns, ordered, np.atleast_1d(are_apart), strict=True):
@@ -398,7 +403,7 @@ def _easy_lines(
     """Find what :func:`_needed_line` finds, of variables that have no value twice, if they need no transform."""
     found = {}
     plain = [n for n, each in enumerate(every) if len(each.distinct) == n_samples > 1]
-    for some in (plain[first : first + VARIABLES_AT_ONCE] for first in range(0, len(plain), VARIABLES_AT_ONCE)):
+    for some in batched(plain, n_samples):
         together = Observed(np.stack([every[n].distinct for n in some]), every[some[0]].counts)
         low, high = together.interval(np.array([bounds[n] for n in some], dtype=np.float64).T)
         n_knots = _knots_needed(together, rank, low, high)

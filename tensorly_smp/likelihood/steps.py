@@ -591,7 +591,7 @@ class CellSamples:
         log_weights = log_floored(expected.component_counts / own)
         parts = sizes if len(sizes) > 1 else ()
         coefficients = columns.reshape(len(columns), len(self.cells.smooth), len(log_weights))
-        counts = (expected.counts + self.prior)[self.cells.first_value :]
+        counts = expected.counts[self.cells.first_value :] + self.prior[self.cells.first_value :]
         if not len(counts):
             return Mixture(log_weights, coefficients, counts, parts)
         totals = self.per_row(np.add.reduceat(counts, self.first_rows, axis=0))
