@@ -21,8 +21,8 @@ FIRST_PASSES, GAUSSIAN_PASSES, GAUSSIAN_TOL = 6, 14, 1e-3
 #: Random seeds, from which a mixture of Gaussians and one of Student distributions start; seeds of the local ones;
 #: degrees of freedom of Student distributions.
 N_SEEDS, N_LOCAL_SEEDS, HEAVY = 8, 2, 5.0
-#: Passes by which starts with smooth densities are compared. A product mixture is the result if it is ahead by more
-#: than so many times the gain of the last few of these.
+#: Passes by which starts with smooth densities are compared. A product mixture is the result if it is ahead of what
+#: begins at its clusters by more than so many times the gain of the last few of these, if that still gains.
 SCREENING_PASSES, LAST_PASSES, FURTHER_GAINS = 10, 6, 4.0
 #: Standard deviations of the difference of two criteria by which one is clearly better; and one with other clusters.
 CLEARLY, CLEARLY_OTHER = 2.5, 5.0
@@ -140,8 +140,8 @@ def search_unmixing(
     begun = UnmixingCandidate(coarse_clusters(samples, rank, identity), "product", unmixing=identity)
     product = follow(free, begun, n_passes, pass_tol, is_fixed=True)
     other = screen(free, replace(product, origin="product, moved"), goes_on=True)
-    promised = FURTHER_GAINS * samples.total_weight * np.ptp(other.trace.loss[-LAST_PASSES:])
-    if lead_of_product(samples, product, other) > promised:
+    gain = 0.0 if other.status.is_converged else np.ptp(other.trace.loss[-LAST_PASSES:])
+    if lead_of_product(samples, product, other) > FURTHER_GAINS * gain * samples.total_weight:
         return product, product, [other]
     kept = finish(free, likeliest_mixture(samples, rank, N_SEEDS, (GAUSSIAN, HEAVY), rng), is_fixed=True)
     moved = screen(free, replace(kept, origin=f"{kept.origin}, moved"), goes_on=True)
