@@ -12,8 +12,8 @@ GAUSSIAN = 1e8
 #: Smallest eigenvalue of the curvature of two entries of a step: sources that are Gaussian with proportional variances
 #: leave a rotation open.
 LEAST_CURVATURE = 1e-2
-#: Largest entry of a relative step, halvings of a step that does not rise, steps of a joint diagonalization.
-LARGEST_STEP, N_HALVINGS, DIAGONALIZING_STEPS = 0.5, 6, 100
+#: Largest entry of a relative step, and halvings of a step that does not rise.
+LARGEST_STEP, N_HALVINGS = 0.5, 6
 LARGEST_ENTRY = 1e100
 #: Products of the variables of some samples that are in memory together.
 MOST_MONOMIALS = 4_000_000
@@ -135,13 +135,11 @@ def relative_step(gradient: np.ndarray, curvature: np.ndarray) -> np.ndarray:
     return np.asarray(step * np.minimum(1.0, LARGEST_STEP / np.maximum(largest, _TINY)))
 
 
-def joint_diagonalizer(
-    covariances: np.ndarray, shares: np.ndarray, start: np.ndarray | None = None, n_steps: int = DIAGONALIZING_STEPS
-) -> np.ndarray:
-    """Matrix W that makes all W S_r W' as diagonal as the Gaussian likelihood asks.
+def diagonalizing_step(covariances: np.ndarray, shares: np.ndarray, unmixing: np.ndarray) -> np.ndarray:
+    """Step of a matrix W to one that makes all W S_r W' as diagonal as the Gaussian likelihood asks.
 
-    Raises log|det W| - 1/2 sum_r shares_r sum_n log (W S_r W')_nn by relative steps (Pham 2001), the likelihood of
-    semi-tied covariances (Gales 1999). Leading axes are problems of their own.
+    Raises log|det W| - 1/2 sum_r shares_r sum_n log (W S_r W')_nn by a relative step (Pham 2001), shortened until it
+    rises: the likelihood of semi-tied covariances (Gales 1999). Leading axes are problems of their own.
 
     Parameters
     ----------
@@ -149,9 +147,7 @@ def joint_diagonalizer(
         Positive definite.
     shares : ndarray (..., n_matrices)
         Non-negative, sum to one.
-    start : ndarray (..., n, n), optional
-        By default the inverse square root of the mean covariance.
-    n_steps : int
+    unmixing : ndarray (..., n, n)
 
     Returns
     -------
@@ -166,41 +162,35 @@ def joint_diagonalizer(
     Examples
     --------
     >>> import numpy as np
-    >>> from tensorly_smp.unmixing.starts import joint_diagonalizer
+    >>> from tensorly_smp.unmixing.starts import diagonalizing_step
     >>> mixing = np.array([[1.0, 0.5], [0.2, 1.0]])
     >>> covariances = np.stack([mixing @ np.diag(d) @ mixing.T for d in ([1.0, 4.0], [3.0, 1.0])])
-    >>> product = joint_diagonalizer(covariances, np.array([0.5, 0.5])) @ mixing
-    >>> bool((np.sort(np.abs(product), axis=1)[:, 0] < 1e-6).all())
+    >>> unmixing = np.eye(2)
+    >>> for _ in range(10):
+    ...     unmixing = diagonalizing_step(covariances, np.array([0.5, 0.5]), unmixing)
+    >>> bool((np.sort(np.abs(unmixing @ mixing), axis=1)[:, 0] < 1e-6).all())
     True
     """
 
-    def at(unmixing: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        each = unmixing[..., None, :, :]
+    def at(matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        each = matrices[..., None, :, :]
         turned = each @ covariances @ each.swapaxes(-1, -2)
         variances = np.maximum(np.diagonal(turned, axis1=-2, axis2=-1), _TINY)
-        value = np.linalg.slogdet(unmixing)[1] - 0.5 * (shares * np.log(variances).sum(axis=-1)).sum(axis=-1)
+        value = np.linalg.slogdet(matrices)[1] - 0.5 * (shares * np.log(variances).sum(axis=-1)).sum(axis=-1)
         return value, turned, variances
 
-    unmixing = inverse_root((shares[..., None, None] * covariances).sum(axis=-3)) if start is None else start
     value, turned, variances = at(unmixing)
-    for _ in range(n_steps):
-        precisions = shares[..., None] / variances
-        gradient = np.eye(unmixing.shape[-1]) - (precisions[..., None] * turned).sum(axis=-3)
-        step = relative_step(gradient, precisions.swapaxes(-1, -2) @ variances)
-        taken = np.ones(value.shape)
-        for factor in (*[0.5] * N_HALVINGS, 0.0, 0.0):
-            moved = unmixing + taken[..., None, None] * step @ unmixing
-            reached = at(moved)
-            rises = reached[0] >= value
-            if rises.all():
-                break
-            taken = np.where(rises, taken, factor * taken)
-        gain = reached[0] - value
-        unmixing = moved
-        value, turned, variances = reached
-        if gain.max() < 1e-12:
+    precisions = shares[..., None] / variances
+    gradient = np.eye(unmixing.shape[-1]) - (precisions[..., None] * turned).sum(axis=-3)
+    step = relative_step(gradient, precisions.swapaxes(-1, -2) @ variances)
+    taken = np.ones(value.shape)
+    for factor in (*[0.5] * N_HALVINGS, 0.0, 0.0):
+        moved = unmixing + taken[..., None, None] * step @ unmixing
+        rises = at(moved)[0] >= value
+        if rises.all():
             break
-    return unmixing
+        taken = np.where(rises, taken, factor * taken)
+    return moved
 
 
 class Quadratics:
@@ -292,7 +282,9 @@ def student_mixtures(
         pooled = second.sum(axis=0) / total + floor
         covariances = (second + n_prior * pooled) / (totals + n_prior)[..., None, None]
         shares = totals / totals.sum(axis=0)
-        unmixing = joint_diagonalizer(covariances.swapaxes(0, 1), shares.T, unmixing, 1)
+        if unmixing is None:
+            unmixing = inverse_root((shares[..., None, None] * covariances).sum(axis=0))
+        unmixing = diagonalizing_step(covariances.swapaxes(0, 1), shares.T, unmixing)
         variances = np.diagonal(unmixing @ covariances @ unmixing.swapaxes(1, 2), axis1=2, axis2=3)
         variances = np.maximum(variances, _TINY)
         precisions = (unmixing / variances[..., None]).swapaxes(2, 3) @ unmixing

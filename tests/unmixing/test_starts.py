@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tensorly_smp.unmixing.starts import (
     GAUSSIAN,
     Quadratics,
+    diagonalizing_step,
     inverse_root,
-    joint_diagonalizer,
     relative_step,
     shrinkage_to_diagonal,
     student_mixtures,
@@ -54,6 +54,13 @@ def test_shrinkage_by_the_number_of_samples():
     # A weight of two is two samples.
     twice = shrinkage_to_diagonal(np.repeat(mixed[:20], 2, axis=0), np.ones(40))
     assert shrinkage_to_diagonal(mixed[:20], np.full(20, 2.0)) == pytest.approx(twice)
+
+
+def joint_diagonalizer(covariances, shares):
+    unmixing = np.broadcast_to(np.eye(covariances.shape[-1]), (*covariances.shape[:-3], *covariances.shape[-2:]))
+    for _ in range(100):
+        unmixing = diagonalizing_step(covariances, shares, unmixing)
+    return unmixing
 
 
 @given(SEEDS)
