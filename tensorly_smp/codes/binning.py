@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import compress
 from typing import Any
 
@@ -151,7 +152,7 @@ class Binning:
         """Number of variables."""
         return len(self.edges)
 
-    @property
+    @cached_property
     def n_bins(self) -> tuple[int, ...]:
         """Number of bins of every variable."""
         return tuple(len(edges) - 1 for edges in self.edges)

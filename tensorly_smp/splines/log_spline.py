@@ -159,13 +159,9 @@ class LogSplineFit:
 def _maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray) -> LogSplineFit:
     active = np.arange(len(tol))
     for _ in range(n_steps):
-        part = fit.take(active) if len(active) < len(tol) else fit
+        part = fit.take(active)
         step, predicted_gain = part.newton_step()
-        part = _search(part, step, predicted_gain)
-        if len(active) < len(tol):
-            fit.put(active, part)
-        else:
-            fit = part
+        fit.put(active, _search(part, step, predicted_gain))
         active = active[predicted_gain > tol[active]]
         if not len(active):
             break
@@ -245,21 +241,22 @@ def _by_kernel(
     penalties: np.ndarray,
     tol: np.ndarray,
     n_steps: int,
-    totals: np.ndarray | None = None,
-    price: np.ndarray | None = None,
-    values: np.ndarray | None = None,
+    *criterion: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients by the compiled kernel if there is enough to do, and the densities that are left to plain code."""
+    """Coefficients by the compiled kernel if there is enough to do, and the densities that are left to plain code.
+
+    The criterion is one of several penalties: numbers of samples, prices of a parameter, and values, written to.
+    """
     left = np.arange(len(tol))
     if (compiled := kernels.compiled(basis.n_cells * len(tol))) is None:
         return coefficients, left
     # Basis functions (4, 4) that are not zero in the cells between two knots, the same everywhere.
     known = basis.at_interval, basis.unit, basis.penalty_bands, (*LINE_SEARCH, basis.shape is not None, *HOLDING)
-    chosen = (tol, tol, np.empty((0, len(tol)))) if values is None else (totals, price, values)
+    criterion = criterion or (tol, tol, np.empty((0, len(tol))))
     by_density = np.array(coefficients.T, order="C")
     with suppress(KernelError):
         arrays = np.ascontiguousarray(data.T), by_density, penalties, tol
-        left = np.flatnonzero(compiled.follow_penalties(known, *arrays, n_steps, *chosen, HOPELESS))
+        left = np.flatnonzero(compiled.follow_penalties(known, *arrays, n_steps, *criterion, HOPELESS))
         return np.ascontiguousarray(by_density.T), left
     return coefficients, left
 
