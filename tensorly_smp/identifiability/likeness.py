@@ -286,7 +286,10 @@ def identifiability_issues(
     tables = model.factors if fine is None else fine
     sizes = [len(cells) for cells in tables] if known.is_joint else model.n_bins
     issues = [*_size_issues(sizes, model.rank, known), *_link_issues(names, known.margins or ())]
-    alike = [p for p in nearly_parallel_pairs(tables) if model.weights[list(p.components)].min() >= EMPTY_WEIGHT]
+    alike = nearly_parallel_pairs(tables[:_SOME_VARIABLES])
+    if len(tables) > _SOME_VARIABLES and any(pair.is_near_degenerate for pair in alike):  # else apart in some already
+        alike = nearly_parallel_pairs(tables)
+    alike = tuple(pair for pair in alike if model.weights[list(pair.components)].min() >= EMPTY_WEIGHT)
     pairs = [pair for pair in alike if pair.is_near_degenerate and not pair.is_separated]
     issues += [describe_pair(pair, names) for pair in pairs[:_WARNED]]
     if len(pairs) > _WARNED:

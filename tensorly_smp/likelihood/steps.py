@@ -500,7 +500,8 @@ class CellSamples:
 
     def shares(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Shares (n_cells, n_densities) of the samples in the cells, and how many samples these are."""
-        columns = self.by_density(counts + self.prior)
+        n_rows = self.cells.first_value
+        columns = self.by_density(counts[:n_rows] + self.prior[:n_rows])
         totals = columns.sum(axis=0)
         return columns / totals, totals
 
