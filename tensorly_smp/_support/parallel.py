@@ -15,13 +15,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import cache
 from threading import Event, Lock, current_thread, main_thread
 from typing import Any, TypeVar
 
 import xarray as xr
 from joblib import effective_n_jobs
 from joblib.parallel import get_active_backend
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from tensorly_smp._support.checks import import_extra
 
@@ -62,6 +63,12 @@ _blas_lock = Lock()
 _blas: dict[str, Any] = {"users": 0, "first": None, "is_of_thread": False}
 
 
+@cache
+def _libraries() -> ThreadpoolController:
+    """The libraries that are loaded: NumPy's and SciPy's are from the start, and to look for them takes 2 ms."""
+    return ThreadpoolController()
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """A block in which BLAS has one thread, in however many threads there are such blocks at a time.
@@ -79,7 +86,7 @@ def one_blas_thread() -> Iterator[None]:
     ...     pass
     """
     with _blas_lock:
-        limits = threadpool_limits(1, user_api="blas")
+        limits = _libraries().limit(limits=1, user_api="blas")
         if not _blas["users"]:
             _blas["first"] = limits
         elif limits.get_original_num_threads()["blas"] not in (1, None):  # what another thread set is not seen here
