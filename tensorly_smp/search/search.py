@@ -12,7 +12,7 @@ from tensorly_smp._support.checks import RandomState, spawn_generators
 from tensorly_smp._support.iteration import StopReason, SweepTrace, logger, progress_bar
 from tensorly_smp._support.parallel import allowed_threads, run_each
 from tensorly_smp.likelihood.comparison import Candidate, distinct_candidates
-from tensorly_smp.likelihood.em import fits_of, run_em
+from tensorly_smp.likelihood.em import CLEAR_FROM, fits_of, is_clear, run_em
 from tensorly_smp.likelihood.steps import CellSamples, Mixture, log_joint
 from tensorly_smp.search.coarse import MidRanks, SearchSamples, log_tables, mixture_of, seeded_posteriors
 from tensorly_smp.search.moves import SETTLED, candidates, merge_components, split_components
@@ -156,6 +156,10 @@ def split_and_merge(
         posterior = _best_seeded(mid_ranks, levels[0], rank, rng) if start is None else start
         is_close = True
         for samples in levels:
+            # Without moves, and with samples that belong to one component each, a finer level changes nothing.
+            has_moves = is_close and most_failures > 0
+            if every and not has_moves and mid_ranks.values.shape[1] >= CLEAR_FROM and is_clear(posterior):
+                break
             found = optimize(samples, [mixture_of(samples, posterior)])
             first = found[0]
             every.append(found)
