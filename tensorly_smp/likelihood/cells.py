@@ -105,8 +105,7 @@ class Cells:
     def log_widths(self) -> np.ndarray:
         """Logarithms (n_rows,) of the widths of the cells, in the units of the variables; 0 of values."""
         n_cells = self.basis.n_cells
-        found = np.ones((len(self.smooth), n_cells))
-        found *= (self.high / n_cells - self.low / n_cells)[list(self.smooth), None]
+        found = np.tile((self.high / n_cells - self.low / n_cells)[list(self.smooth), None], n_cells)
         for t, n in enumerate(self.smooth):
             if not self.transforms[n].is_linear:
                 found[t] = self.widths(n)
@@ -465,8 +464,7 @@ def prior_counts(cells: Cells, overall: np.ndarray) -> np.ndarray:
 
     A value of a discrete variable that no sample has, as in a fold or a replicate, counts as if one sample had it.
     """
-    found = overall.copy()
-    found[cells.first_value :][found[cells.first_value :] == 0.0] = 1.0
+    found = np.where((overall == 0.0) & (np.arange(len(overall)) >= cells.first_value), 1.0, overall)
     starts, sizes = cells.offsets[:-1], np.diff(cells.offsets)
     # Alike in all cells where only samples of no weight have the variable.
     totals = np.repeat(np.add.reduceat(found, starts), sizes)

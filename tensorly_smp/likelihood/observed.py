@@ -93,11 +93,6 @@ class Observed:
         """Number of samples."""
         return float(self.counts.sum())
 
-    @cached_property
-    def _are_single(self) -> bool:
-        """True if every value is that of one sample."""
-        return bool((self.counts == 1.0).all())
-
     @property
     def looks_discrete(self) -> bool:
         """True if there are so few distinct values, for so many samples, that they must be categories."""
@@ -230,7 +225,7 @@ class Observed:
         Of a Gaussian, half the mass lies within 1.35 standard deviations.
         """
         number = self._half_a_component(rank) * (1.0 - 1e-9)
-        if self._are_single:
+        if (self.counts == 1.0).all():
             ends = self.distinct[..., int(np.ceil(number)) - 1 :]
         else:
             above = np.concatenate([[0.0], self._cumulated[0]])
@@ -265,9 +260,6 @@ class Observed:
 
     def _central(self, tail: float) -> tuple[Any, Any]:
         """Ends of the values but for a share of the samples on either side; the same of mirrored values."""
-        if self._are_single:
-            low = max(int(np.ceil(tail * (1.0 - 1e-9) * self.total)) - 1, 0)
-            return self.distinct[..., low], self.distinct[..., -1 - low]
         upwards, downwards = self._cumulated
         least = tail * (1.0 - 1e-9) * upwards[-1]
         low = np.searchsorted(upwards, least)

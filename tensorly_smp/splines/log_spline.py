@@ -359,7 +359,9 @@ def choose_penalties(
     values = np.full(grid.shape, -np.inf)
     coefficients = np.array(basis.gaussian(shares) if start is None else basis.shaped(start))
     data = basis.transposed @ shares
-    price = _price_of_parameter(totals, criterion)
+    # Of an effective parameter, in nats; the marginal likelihood counts none.
+    prices = {"reml": np.nan, "aic": 1.0, "bic": 0.5 * np.log(np.maximum(totals, 1.0))}
+    price = np.full(totals.shape, prices[criterion])
     tol = _PATH_TOL / totals
     coefficients, left = _by_kernel(basis, data, coefficients, grid, tol, _PATH_STEPS, totals, price, values)
     for columns in _chunks(left):
@@ -446,14 +448,8 @@ def _peak(places: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.where(is_peaked, np.clip(peak, least, most), found)
 
 
-def _price_of_parameter(totals: np.ndarray, criterion: str) -> np.ndarray:
-    """Nats (n_densities,) that an effective parameter costs; NaN for the marginal likelihood, which counts none."""
-    of_schwarz = 0.5 * np.log(np.maximum(totals, 1.0))
-    return {"reml": np.full(totals.shape, np.nan), "aic": np.ones(totals.shape), "bic": of_schwarz}[criterion]
-
-
 def criterion_of(fit: LogSplineFit, totals: np.ndarray, price: np.ndarray) -> np.ndarray:
-    """The criterion (n_densities,) of penalties, of a fit, numbers of samples and prices of an effective parameter."""
+    """The criterion (n_densities,) of a fit: numbers of samples, and prices of a parameter, NaN for "reml"."""
     if np.isnan(price).any():
         return _restricted_likelihood(fit, totals)
     return totals * fit.likelihood - price * _effective_df(fit)
