@@ -100,8 +100,9 @@ class SmoothProductMixture(FittedMixture):
         (:func:`gevd_start`), every fourth start at random; "random" starts it at random. Factors go straight to the
         refinement. The paper's algorithm is ``refine=None`` with "gevd" or "random".
     n_init : int or "auto", default "auto"
-        Independent starts; the best fit is kept. With the search "auto" is one; a second one ends higher at times, and
-        more never end lower with the same seed. Otherwise it is five, and one for more than a hundred variables.
+        Independent starts; the best fit is kept. With the search "auto" is one, or two with fewer than 100 samples a
+        component of fewer than 20 variables; a second one ends higher at times, and more never end lower with the same
+        seed. Otherwise it is five, and one for more than a hundred variables.
     refine : {"smooth", "em"} or None, default "smooth"
         None is the paper's algorithm: the coupled CPD is the result. "em" goes on from there to the maximum likelihood
         of the binned samples (:func:`refine_em`). "smooth" goes on from the start by smoothed EM: penalized likelihood

@@ -30,8 +30,6 @@ MANY_SAMPLES = 1000
 #: Nats that a candidate with other clusters may still gain on the best after the first passes: those that would then be
 #: rivals are followed to their end, at most so many at a time.
 NEAR_RIVAL, MOST_FOLLOWED = 8.0, 4
-#: Most times that rivals are looked for; again only if one of them turned out better than the best fit.
-MOST_AGAIN = 2
 
 #: Called before every pass with the posteriors and the penalized log-likelihood; returning True stops.
 PassCallback = Callable[[np.ndarray, float], bool | None]
@@ -54,9 +52,9 @@ def refine_candidates(
 
     The first candidates of a start are followed for a few passes; the very first of them, and the best by then, which
     goes on from sharper posteriors, are followed to their end. The better of the two is tried again from sharper
-    posteriors. Then its rivals are looked for: other candidates near it whose clusters differ, and models in which a
-    pair of components is one, for which another component is two. A start that is given is followed, not tried again
-    and without rivals. Every start goes its own way, so that with more of them the criterion never ends lower.
+    posteriors. Then its rivals are followed: candidates near it whose clusters differ, among them models in which a
+    pair of its components is one, for which another component is two. A start that is given is followed, not tried
+    again and without rivals. Every start goes its own way, so that with more of them the criterion never ends lower.
 
     The likelihood alone would prefer solutions with a component of a few samples; the effective number of parameters
     makes up for that.
@@ -169,9 +167,11 @@ class CandidateRun:
     def follow_all(self, candidates: Sequence[Candidate], is_draft: bool = False) -> None:
         """The best fit from these posteriors, and those near it; a draft is not tried again, and has no rivals."""
         best = candidates[0]
-        waiting = candidates
+        # Skip the search for better fits and for rivals if the user supplied the start.
+        is_searched = not is_draft and any(each.origin != "given" for each in candidates)
         # First passes draw posteriors to their coordinates: those of a search are better guides to others, if clear.
         is_screened = len(candidates) > 1 or (bool(self.choices) and self._clarity(best) < UNCLEAR)
+        waiting = [best]
         if is_screened:
             if not self._screen(candidates):
                 return
@@ -179,16 +179,21 @@ class CandidateRun:
             waiting = [each for each in candidates if each in (best, candidates[0])]
         if self.choices and self.n_iter_max:
             self._sharpen(best)
-        if not self._finish(waiting) or not self.n_iter_max or is_draft:
+        if not self._finish(waiting) or not self.n_iter_max or not is_searched:
             return
-        # Skip the search for better fits and for rivals if the user supplied the start.
-        if any(each.origin != "given" for each in candidates) and not self.best.is_stopped:
-            per_component = self.samples.total_weight / self.best.posterior.shape[1]
-            is_clear = self._clarity(self.best) >= (CLEAR if is_screened else VERY_CLEAR)
-            if per_component < MANY_SAMPLES and not is_clear and self._try_again():
-                self._try_again(chooses_cells=False)
-            if not self.best.is_stopped:
-                self._look_for_rivals()
+        per_component = self.samples.total_weight / self.best.posterior.shape[1]
+        is_clear = self._clarity(self.best) >= (CLEAR if is_screened else VERY_CLEAR)
+        if per_component < MANY_SAMPLES and not is_clear and self._try_again():
+            self._try_again(chooses_cells=False)
+        if self.best.is_stopped:
+            return
+        best = self.best
+        moves = rival_moves(self.samples, best.fit, self.as_read.values)
+        # Most of their components are those of the best.
+        self.warm_starts |= dict.fromkeys(moves, self.warm_starts[best])
+        if self._screen(moves):
+            near = dict.fromkeys([self.best, *self._near(best)])
+            self._finish([each for each in near if not each.is_finished])
 
     def try_also(self, candidates: Sequence[Candidate]) -> None:
         """The best fit, from these posteriors too."""
@@ -210,32 +215,10 @@ class CandidateRun:
             waiting = [self.best] if not self.best.is_finished else []
         return True
 
-    def _look_for_rivals(self) -> None:
-        """Follow what may be a rival of the best: other candidates near it, and models with other components as one.
-
-        Where one of these is better than the best, its own rivals are looked for too.
-        """
-        if not self._finish(self._near_best()):
-            return
-        for _ in range(MOST_AGAIN):
-            best = self.best
-            moves = rival_moves(self.samples, best.fit, self.as_read.values)
-            # Most of their components are those of the best.
-            self.warm_starts |= dict.fromkeys(moves, self.warm_starts[best])
-            if not self._screen(moves):
-                return
-            if not self._finish(self._near_best()) or self.best is best:
-                return
-
-    def _near_best(self) -> list[Candidate]:
-        """Candidates that are not at their end: the best if it is one, and those near it with other clusters."""
-        best = self.best
-        chosen = [] if best.is_finished else [best]
-        waiting = [each for each in self.followed if not each.is_finished]
-        most = MOST_FOLLOWED - len(chosen)
-        return chosen + find_rivals(
-            best, waiting, self._log_densities, self.samples.sample_weight, most=most, gain=NEAR_RIVAL
-        )
+    def _near(self, best: Candidate) -> list[Candidate]:
+        """Candidates with other clusters that may be rivals of the best at their end."""
+        weights = self.samples.sample_weight
+        return find_rivals(best, self.followed, self._log_densities, weights, most=MOST_FOLLOWED, gain=NEAR_RIVAL)
 
     def _log_densities(self, candidate: Candidate) -> np.ndarray:
         cells = candidate.fit.cells

@@ -78,7 +78,8 @@ def walk(
             elif rank == 2 or not starts:
                 # To search for two is quick, and no way leads from one component to all pairs of groups.
                 some = SearchSamples(values, weights, variables.discrete, rank)
-                starts += search(some, rank, options.n_init, options.random_state, 1, 0)[0]
+                searches = search(some, rank, options.n_init, options.random_state, 1, 0)
+                starts += [each for found in searches for each in found]
             follow(rank, starts)
         split = {rank: run.best for rank, run in runs.items()}
         for rank in reversed(ranks):

@@ -17,8 +17,10 @@ from tensorly_smp.likelihood.steps import CellSamples, Mixture, log_joint
 from tensorly_smp.search.coarse import MidRanks, SearchSamples, log_tables, mixture_of, seeded_posteriors
 from tensorly_smp.search.moves import SETTLED, candidates, merge_components, split_components
 
-#: Independent searches of n_init="auto".
-N_SEARCHES = 1
+#: Independent searches of n_init="auto": more of few variables with fewer samples a component than this on average,
+#: where optima are many. (GMM 10, 5, 300 with unequal weights, 24 truths: one search more is never lower and in 12
+#: higher, by 5 nats in the mean; KL .630 and .592, clusters 89.3 and 92.3 % right.)
+N_SEARCHES, N_SEARCHES_OF_FEW, FEW_SAMPLES, FEW_VARIABLES = 1, 2, 100.0, 20
 #: Random starts on the first level, and their EM passes before the best goes on.
 N_SEEDED, SEEDED_PASSES = 4, 12
 #: EM has converged when two passes gain this much together, in nats summed over samples.
@@ -28,8 +30,9 @@ MOST_PASSES = 500
 #: Rounds without a better optimum after which a level ends, and a move that gains less, in nats, is none.
 MOST_FAILURES, LEAST_GAIN = 2, 0.1
 #: A candidate of a round is followed to its optimum if it is no more than this below the best optimum, in nats: what
-#: is farther below did not get above it in 68 successful rounds of eight kinds of problems (at most 30.3 below).
-FOLLOWED_BELOW, MOST_FOLLOWED = 35.0, 4
+#: is farther below did not get above it in 68 successful rounds of eight kinds of problems (at most 30.3 below). Of few
+#: samples, no more than this per sample.
+FOLLOWED_BELOW, FOLLOWED_BELOW_EACH, MOST_FOLLOWED = 35.0, 0.02, 4
 #: Optima that are no more than this below the best of their level, in nats, are results too: the order of the coarse
 #: model need not be that of smooth densities.
 NEAR = 10.0
@@ -67,7 +70,9 @@ def search(
         What every search has found, the best first, with posteriors of all samples.
     """
     began = time.perf_counter()
-    n_searches = N_SEARCHES if n_init == "auto" else int(n_init)
+    is_of_few = samples.some.weights.sum() < FEW_SAMPLES * rank and samples.some.values.shape[1] < FEW_VARIABLES
+    n_auto = N_SEARCHES_OF_FEW if is_of_few and rank > 1 else N_SEARCHES
+    n_searches = n_auto if n_init == "auto" else int(n_init)
 
     def one_search(rng: np.random.Generator, check: Callable[[], None]) -> list[Candidate]:
         found = split_and_merge(samples.some, samples.levels, rank, rng, check=check)
@@ -208,7 +213,8 @@ def _round(samples: CellSamples, mid_ranks: MidRanks, found: list[Candidate], rn
     splits = split_components(samples, mid_ranks, mixture, best.posterior, rng)
     merges = merge_components(samples, mixture, best.posterior)
     tried = candidates(samples, mixture, splits, merges)
-    near = [moved for value, moved in tried[:MOST_FOLLOWED] if value > best.criterion - FOLLOWED_BELOW]
+    least = best.criterion - min(FOLLOWED_BELOW, FOLLOWED_BELOW_EACH * samples.total_weight)
+    near = [moved for value, moved in tried[:MOST_FOLLOWED] if value > least]
     for together in (near[:1], near[1:]):  # most rounds that lead higher do so by the first
         found += optimize(samples, together) if together else []
         if max(each.criterion for each in found) > best.criterion + LEAST_GAIN:

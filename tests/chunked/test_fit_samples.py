@@ -109,6 +109,7 @@ def test_coupled_decomposition_is_that_in_memory(options, samples, in_memory):
     assert_same(fitted(CHUNKED["uneven"](samples[0]), **OPTIONS[options]), in_memory(options, False), 0.0)
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")  # of 150 samples
 @pytest.mark.parametrize("options", ["cpd", "em", "smooth"])
 def test_many_samples_are_thinned_alike(options, samples, monkeypatch):
     monkeypatch.setattr("tensorly_smp.samples.values.MOST_ROWS", 150)
