@@ -140,10 +140,11 @@ def search_unmixing(
     begun = UnmixingCandidate(coarse_clusters(samples, rank, identity), "product", unmixing=identity)
     product = follow(free, begun, n_passes, pass_tol, is_fixed=True)
     other = screen(free, replace(product, origin="product, moved"), goes_on=True)
-    gain = 0.0 if other.status.is_converged else np.ptp(other.trace.loss[-LAST_PASSES:])
-    if lead_of_product(samples, product, other) > FURTHER_GAINS * gain * samples.total_weight:
-        return product, product, [other]
     kept = finish(free, likeliest_mixture(samples, rank, N_SEEDS, (GAUSSIAN, HEAVY), rng), is_fixed=True)
+    ahead = max(kept, other, key=lambda each: each.rounded)
+    gain = 0.0 if ahead.status.is_converged else np.ptp(ahead.trace.loss[-LAST_PASSES:])
+    if lead_of_product(samples, product, ahead) > FURTHER_GAINS * gain * samples.total_weight:
+        return product, product, [kept, other]
     moved = screen(free, replace(kept, origin=f"{kept.origin}, moved"), goes_on=True)
     best = preferred(samples, kept, moved, CLEARLY)
     local = screen(free, local_start(samples, rank, rng))

@@ -94,6 +94,18 @@ def test_a_candidate_goes_on_from_its_densities(samples, found):
     np.testing.assert_array_equal(peaked.fit.cells.low, second.fit.cells.low)
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
+def test_the_product_is_no_result_where_only_the_map_of_its_clusters_stalls():
+    """Gaussian groups with strong correlations: the product's components are slices of all groups."""
+    rng = np.random.default_rng(3066)
+    mixing = rng.normal(size=(6, 6))
+    groups = np.arange(60) % 3
+    values = (rng.normal(size=(60, 6)) + 4.0 * rng.normal(size=(3, 6))[groups]) @ mixing.T
+    model = smp.UnmixedProductMixture(3, random_state=0).fit(values)
+    assert not model.is_product_
+    assert smp.metrics.clustering_accuracy(groups, model.labels_) > 0.98
+
+
 def test_fits_with_several_seeds_agree(samples):
     first, second = (smp.UnmixedProductMixture(2, random_state=seed).fit(samples.values[:200]) for seed in (0, 1))
     np.testing.assert_array_equal(first.labels_, second.labels_)
