@@ -365,8 +365,9 @@ def checked_sample_weight(sample_weight: Any, n_samples: int) -> np.ndarray | No
         raise InvalidInputError(f"sample_weight has shape {weights.shape}; expected ({n_samples},).")
     with np.errstate(over="ignore", invalid="ignore"):
         total = weights.sum()
-    if not (weights >= 0).all() or not 0 < total < np.inf:
-        raise InvalidInputError("sample_weight must be finite (its sum too), non-negative and not all zero.")
+        is_finite = np.isfinite(total * total)
+    if not (weights >= 0).all() or not is_finite or total == 0:
+        raise InvalidInputError("sample_weight must be finite (its sum squared too), non-negative and not all zero.")
     return weights
 
 
