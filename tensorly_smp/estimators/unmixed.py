@@ -91,19 +91,21 @@ class UnmixedProductMixture(FittedMixture):
 
     Notes
     -----
-    Three starts go on with free densities: the likeliest of many mixtures with semi-tied covariances A D_r A', of
-    Gaussian and of Student distributions, with a prior by which no component is narrow for a few samples (Fraley and
-    Raftery 2007); the clusters of a product mixture; and the matrix of a semi-tied mixture of more components than
-    wanted. A pass of EM is an E-step, a quasi-Newton step of W and a Newton step of the densities; penalties are chosen
-    anew between rounds of passes. For few samples W is shrunk towards a diagonal matrix.
+    Three starts go on with free densities: of many mixtures with semi-tied covariances A D_r A', of Gaussian and of
+    Student distributions, with a prior by which no component is narrow for a few samples (Fraley and Raftery 2007), the
+    one whose clusters the likeliest agree on; the clusters of a product mixture; and the matrix of a semi-tied mixture
+    of more components than wanted. A pass of EM is an E-step, a quasi-Newton step of W and a Newton step of the
+    densities; penalties are chosen anew between rounds of passes. For few samples W is shrunk towards a diagonal
+    matrix.
 
     The likelihood alone does not choose the groups: a component of few samples may raise it, and a source with two
     peaks describes two groups as well as two components do, which are then free to follow something else. So the result
-    has the matrix and the groups of the likeliest Gaussian or Student mixture, unless another solution is clearly
-    better: unless its log-likelihood less effective parameters is higher by some standard deviations of the difference
-    (Vuong 1989). They are 2.5 for a matrix that has moved from there, 5 for the end of another start, and, with
-    ``shape="auto"``, 2.5 for log-concave densities, one peak each, in place of free ones. The criterion of free
-    densities decides for or against W. A product mixture of the variables themselves has free densities.
+    has the matrix and the groups of this Gaussian or Student mixture, unless another solution is clearly better: unless
+    its log-likelihood less effective parameters is higher by some standard deviations of the difference (Vuong 1989).
+    They are 2.5 for a matrix that has moved from there, 5 for the matrix of another start, 2.5 for the groups of that
+    start too, and, with ``shape="auto"``, 2.5 for log-concave densities, one peak each, in place of free ones. The
+    criterion of free densities decides for or against W. A product mixture of the variables themselves has free
+    densities.
 
     With Gaussian sources, W is determined only by how the variances of the sources differ between components; where
     they do not, any W that decorrelates them is as good, and so are its clusters. Every row must be complete in the

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from tensorly_smp.likelihood.comparison import deviation_of_difference
+from tensorly_smp.likelihood.comparison import adjusted_rand, contingency, deviation_of_difference
 from tensorly_smp.search.coarse import SearchSamples
 from tensorly_smp.search.search import search
 from tensorly_smp.unmixing.passes import MixedSamples, UnmixingCandidate, follow, log_densities_of
@@ -20,7 +20,9 @@ LOCAL_PER_COMPONENT, SAMPLES_PER_VARIABLE = 8, 6
 FIRST_PASSES, GAUSSIAN_PASSES, GAUSSIAN_TOL = 6, 14, 1e-3
 #: Random seeds, from which a mixture of Gaussians and one of Student distributions start; seeds of the local ones;
 #: degrees of freedom of Student distributions.
-N_SEEDS, N_LOCAL_SEEDS, HEAVY = 8, 2, 5.0
+N_SEEDS, N_LOCAL_SEEDS, HEAVY = 12, 2, 5.0
+#: Nats per sample by which a mixture is below the likeliest if its clusters count e times less.
+COMPARABLE = 0.1
 #: Passes by which starts with smooth densities are compared. A product mixture is the result if it is ahead of what
 #: begins at its clusters by more than so many times the gain of the last few of these, if that still gains.
 SCREENING_PASSES, LAST_PASSES, FURTHER_GAINS = 10, 6, 4.0
@@ -49,24 +51,49 @@ def local_start(samples: MixedSamples, rank: int, rng: np.random.Generator) -> U
     """
     n_local = int(samples.total_weight / (SAMPLES_PER_VARIABLE * samples.values.shape[1]))
     n_local = max(min(LOCAL_PER_COMPONENT * rank, n_local), rank + 1, 2)
-    unmixing = likeliest_mixture(samples, n_local, N_LOCAL_SEEDS, (GAUSSIAN,), rng).unmixing
+    unmixing = typical_mixture(samples, random_clusters(samples, n_local, N_LOCAL_SEEDS, rng), (GAUSSIAN,)).unmixing
     return UnmixingCandidate(coarse_clusters(samples, rank, unmixing), "local covariances", unmixing=unmixing)
 
 
-def likeliest_mixture(
-    samples: MixedSamples, n_components: int, n_seeds: int, degrees: Sequence[float], rng: np.random.Generator
-) -> UnmixingCandidate:
-    """Matrix and posteriors of the likeliest semi-tied mixture, with any of some degrees of freedom.
+def random_clusters(
+    samples: MixedSamples, n_clusters: int, n_seeds: int, rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Clusters (n_samples, n_clusters), as zeros and ones, by the nearest of some samples that are drawn.
 
-    From random seeds, to which samples are near as they are or whitened.
+    Near as the variables are, and whitened, in turn.
     """
-    one = np.ones((len(samples.values), 1))
-    whitener = inverse_root(within_covariance(samples.values, one, samples.weights))
+    weights = samples.weights
+    one = np.ones((len(weights), 1))
+    whitener = inverse_root(within_covariance(samples.values, one, weights))
     spaces = samples.values, samples.values @ whitener
-    seeded = [_seeded(spaces[k % 2], n_components, samples.weights, rng) for k in range(n_seeds)]
-    names = [f"seeds {k}, {'Gaussian' if each == GAUSSIAN else 'Student'}" for each in degrees for k in range(n_seeds)]
-    posteriors = np.stack(seeded * len(degrees))
-    freedom = np.repeat(degrees, n_seeds)
+    has_few = bool((weights > 0).sum() < n_clusters)
+    found = {}
+    for k in range(n_seeds):
+        values = spaces[k % 2]
+        drawn = rng.choice(len(values), n_clusters, replace=has_few, p=weights / weights.sum())
+        distances = [((values - values[seed]) ** 2).sum(axis=1) for seed in drawn]
+        found[f"seeds {k}"] = np.eye(n_clusters)[np.argmin(distances, axis=0)]
+    return found
+
+
+def typical_mixture(
+    samples: MixedSamples, clusters: Mapping[str, np.ndarray], degrees: Sequence[float]
+) -> UnmixingCandidate:
+    """Semi-tied mixture, with any of some degrees of freedom, whose clusters the likeliest ones agree on.
+
+    Gaussians are not the truth, and the likeliest mixture of many may be a rare one: the clusters of a mixture are
+    compared with those of all, of which the likeliest count most.
+
+    Parameters
+    ----------
+    samples : MixedSamples
+    clusters : mapping from str to ndarray (n_samples, n_components)
+        Posteriors from which mixtures start, and their names.
+    degrees : sequence of float
+    """
+    names = [f"{name}, {'Gaussian' if each == GAUSSIAN else 'Student'}" for each in degrees for name in clusters]
+    posteriors = np.stack(list(clusters.values()) * len(degrees))
+    freedom = np.repeat(degrees, len(clusters))
     for n_passes in (FIRST_PASSES, GAUSSIAN_PASSES):
         ends = student_mixtures(samples.values, samples.weights, posteriors, freedom, n_passes, GAUSSIAN_TOL)
         # Rounded: of mixtures that reach the same, the first is likeliest in whatever order sums are.
@@ -74,16 +101,12 @@ def likeliest_mixture(
         criteria, posteriors, matrices = (each[order] for each in ends)
         freedom = freedom[order]
         names = [names[k] for k in order]
-    criterion = criteria[0] * samples.total_weight
-    return UnmixingCandidate(posteriors[0], names[0], unmixing=matrices[0], criterion=criterion)
-
-
-def _seeded(values: np.ndarray, n_clusters: int, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Clusters (n_samples, n_clusters), as zeros and ones, of samples by the nearest of some that are drawn."""
-    has_few = bool((weights > 0).sum() < n_clusters)
-    drawn = rng.choice(len(values), n_clusters, replace=has_few, p=weights / weights.sum())
-    distances = [((values - values[seed]) ** 2).sum(axis=1) for seed in drawn]
-    return np.eye(n_clusters)[np.argmin(distances, axis=0)]
+    labels = posteriors.argmax(axis=2)
+    tables = [[contingency(one, other, posteriors.shape[2], samples.weights) for other in labels] for one in labels]
+    agreement = np.array([[adjusted_rand(table) for table in row] for row in tables])
+    k = int((agreement @ np.exp((criteria - criteria[0]) / COMPARABLE)).round(9).argmax())
+    criterion = criteria[k] * samples.total_weight
+    return UnmixingCandidate(posteriors[k], names[k], unmixing=matrices[k], criterion=criterion)
 
 
 def search_unmixing(
@@ -96,7 +119,8 @@ def search_unmixing(
 ) -> tuple[UnmixingCandidate, UnmixingCandidate, list[UnmixingCandidate]]:
     """Find the unmixing matrix among those that several starts lead to.
 
-    That of the likeliest semi-tied mixture, unless another is clearly better, see :func:`preferred`.
+    That of the typical semi-tied mixture, unless another is clearly better, see :func:`preferred`; then the other, with
+    the clusters of this mixture unless its own are clearly better again.
 
     The starts are drawn by a fixed stream: fits to the same samples agree.
 
@@ -126,7 +150,7 @@ def search_unmixing(
     pass_tol = max(PASS_TOL, LEAST_GAIN / samples.total_weight)
     free = replace(samples, shape=shapes[0])
     one_peak = replace(samples, shape=shapes[-1])
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(1)
 
     def screen(some: MixedSamples, candidate: UnmixingCandidate, **options: bool) -> UnmixingCandidate:
         reached = follow(some, candidate, min(SCREENING_PASSES, n_passes), pass_tol, **options)
@@ -140,7 +164,8 @@ def search_unmixing(
     begun = UnmixingCandidate(coarse_clusters(samples, rank, identity), "product", unmixing=identity)
     product = follow(free, begun, n_passes, pass_tol, is_fixed=True)
     other = screen(free, replace(product, origin="product, moved"), goes_on=True)
-    kept = finish(free, likeliest_mixture(samples, rank, N_SEEDS, (GAUSSIAN, HEAVY), rng), is_fixed=True)
+    clusters = {begun.origin: begun.posterior} | random_clusters(samples, rank, N_SEEDS, rng)
+    kept = finish(free, typical_mixture(samples, clusters, (GAUSSIAN, HEAVY)), is_fixed=True)
     ahead = max(kept, other, key=lambda each: each.rounded)
     gain = 0.0 if ahead.status.is_converged else np.ptp(ahead.trace.loss[-LAST_PASSES:])
     if lead_of_product(samples, product, ahead) > FURTHER_GAINS * gain * samples.total_weight:
@@ -150,12 +175,13 @@ def search_unmixing(
     local = screen(free, local_start(samples, rank, rng))
     likeliest = max(other, local, key=lambda each: each.rounded)
     starts = [kept, moved, other, local]
-    if preferred(samples, best, likeliest, CLEARLY_OTHER) is likeliest:
-        best = finish(free, likeliest)
-    else:
-        best = finish(free, moved) if best is moved else kept
-        if likeliest.rounded > best.rounded:
-            best = preferred(samples, best, finish(free, likeliest), CLEARLY_OTHER)
+    if best is moved and preferred(samples, best, likeliest, CLEARLY_OTHER) is best:
+        best = finish(free, moved)
+    if likeliest.rounded > best.rounded:
+        likeliest = finish(free, likeliest)
+        if preferred(samples, best, likeliest, CLEARLY_OTHER) is likeliest:
+            regrouped = replace(kept, origin=f"{kept.origin}, {likeliest.origin}", unmixing=likeliest.unmixing)
+            best = preferred(samples, finish(free, regrouped), likeliest, CLEARLY)
     if lead_of_product(samples, product, best) >= 0.0:
         return product, product, starts
     if len(shapes) > 1:
