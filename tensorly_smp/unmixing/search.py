@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from sklearn.decomposition import FastICA
+from sklearn.exceptions import ConvergenceWarning
 
 from tensorly_smp.likelihood.comparison import adjusted_rand, contingency, deviation_of_difference
 from tensorly_smp.search.coarse import SearchSamples
@@ -19,8 +22,9 @@ LOCAL_PER_COMPONENT, SAMPLES_PER_VARIABLE = 8, 6
 #: sample, in nats, below which they have converged.
 FIRST_PASSES, GAUSSIAN_PASSES, GAUSSIAN_TOL = 6, 14, 1e-3
 #: Random seeds, from which a mixture of Gaussians and one of Student distributions start; seeds of the local ones;
-#: degrees of freedom of Student distributions.
-N_SEEDS, N_LOCAL_SEEDS, HEAVY = 12, 2, 5.0
+#: degrees of freedom of Student distributions; ranges between the quartiles beyond which a value is as far from the
+#: median as that.
+N_SEEDS, N_LOCAL_SEEDS, HEAVY, FAR = 12, 2, 5.0, 10.0
 #: Nats per sample by which a mixture is below the likeliest if its clusters count e times less.
 COMPARABLE = 0.1
 #: Passes by which starts with smooth densities are compared. A product mixture is the result if it is ahead of what
@@ -53,6 +57,14 @@ def local_start(samples: MixedSamples, rank: int, rng: np.random.Generator) -> U
     n_local = max(min(LOCAL_PER_COMPONENT * rank, n_local), rank + 1, 2)
     unmixing = typical_mixture(samples, random_clusters(samples, n_local, N_LOCAL_SEEDS, rng), (GAUSSIAN,)).unmixing
     return UnmixingCandidate(coarse_clusters(samples, rank, unmixing), "local covariances", unmixing=unmixing)
+
+
+def independent_start(samples: MixedSamples, rank: int) -> UnmixingCandidate:
+    """Independent components (FastICA), and clusters of the product model there."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        unmixing = FastICA(whiten="unit-variance", random_state=0).fit(samples.values).components_
+    return UnmixingCandidate(coarse_clusters(samples, rank, unmixing), "independent components", unmixing=unmixing)
 
 
 def random_clusters(
@@ -94,8 +106,11 @@ def typical_mixture(
     names = [f"{name}, {'Gaussian' if each == GAUSSIAN else 'Student'}" for each in degrees for name in clusters]
     posteriors = np.stack(list(clusters.values()) * len(degrees))
     freedom = np.repeat(degrees, len(clusters))
+    low, median, high = np.quantile(samples.values, (0.25, 0.5, 0.75), axis=0)
+    farthest = np.where(high > low, FAR * (high - low), np.inf)
+    values = np.clip(samples.values, median - farthest, median + farthest)
     for n_passes in (FIRST_PASSES, GAUSSIAN_PASSES):
-        ends = student_mixtures(samples.values, samples.weights, posteriors, freedom, n_passes, GAUSSIAN_TOL)
+        ends = student_mixtures(values, samples.weights, posteriors, freedom, n_passes, GAUSSIAN_TOL)
         # Rounded: of mixtures that reach the same, the first is likeliest in whatever order sums are.
         order = np.argsort(-ends[0].round(9), kind="stable")[: max(1, len(names) // 3)]
         criteria, posteriors, matrices = (each[order] for each in ends)
@@ -172,9 +187,9 @@ def search_unmixing(
         return product, product, [kept, other]
     moved = screen(free, replace(kept, origin=f"{kept.origin}, moved"), goes_on=True)
     best = preferred(samples, kept, moved, CLEARLY)
-    local = screen(free, local_start(samples, rank, rng))
-    likeliest = max(other, local, key=lambda each: each.rounded)
-    starts = [kept, moved, other, local]
+    starts = [kept, moved, other, screen(free, local_start(samples, rank, rng))]
+    starts.append(screen(free, independent_start(samples, rank)))
+    likeliest = max(starts[2:], key=lambda each: each.rounded)
     if best is moved and preferred(samples, best, likeliest, CLEARLY_OTHER) is best:
         best = finish(free, moved)
     if likeliest.rounded > best.rounded:
