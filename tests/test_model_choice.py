@@ -67,6 +67,7 @@ def test_all_models_are_held_out_on_the_same_folds(table):
     [
         ([0.0, 0.5, 0.5], [0.0, 0.1, 0.1], [50, 40, 60], False, ("product", "log-concave")),
         ([0.0, 0.5, 0.0], [0.0, 0.1, 0.0], [50, 40, 50], True, ("product", "product")),
+        ([3e-5, 0.5, 0.0], [2e-5, 0.1, 0.0], [50, 40, 50], True, ("product", "product")),
         ([0.05, 0.0, 0.3], [0.1, 0.0, 0.1], [50, 40, 60], False, ("log-concave", "log-concave")),
         ([0.9, 1.0, 0.0], [0.1, 0.1, 0.0], [50, 40, 60], False, ("unmixed", "unmixed")),
         ([0.0, 0.4, np.nan], [0.0, 0.1, np.nan], [50, 40, np.nan], False, ("product", "log-concave")),

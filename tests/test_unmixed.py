@@ -367,6 +367,13 @@ def test_variables_that_others_determine_come_back(frame):
     np.testing.assert_array_equal(model.predict(hidden), model.labels_)
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
+def test_determined_variables_beside_discrete_ones_with_missing_entries(frame):
+    part = frame.iloc[:100].assign(sum=frame["a"] + frame["b"], kind=[np.nan, *[1.0, 2.0, 3.0] * 33])
+    model = smp.UnmixedProductMixture(2, random_state=0, tol=0.1).fit(part)
+    pd.testing.assert_frame_equal(model.impute(part.assign(sum=np.nan))[["sum"]], part[["sum"]])
+
+
 def test_determined_variables_beside_rounded_ones_without_a_map():
     """The product model takes rounded numbers for discrete, so that fewer variables are mixed than were searched."""
     rng = np.random.default_rng(0)
@@ -419,6 +426,28 @@ def test_equal_rows_are_the_same_samples_as_counts(data, digits):
     repeated = clone(model).fit(np.repeat(X, counts, axis=0))
     np.testing.assert_allclose(weighted.unmixing_, repeated.unmixing_, rtol=1e-9)
     np.testing.assert_allclose(weighted.score_samples(X), repeated.score_samples(X), rtol=1e-9)
+
+
+def test_rounding_that_hides_a_copy_is_seen_in_rows_and_in_counts():
+    """Off by -3 to 3, but in one of twenty samples only: unweighted, the rows would be far enough apart."""
+    rng = np.random.default_rng(0)
+    ages = np.repeat(rng.integers(0, 80, 100), 2)
+    X = np.column_stack([ages, ages, rng.normal(size=200), rng.normal(size=200)])
+    X[::2, 1] += rng.integers(-3, 4, 100)
+    counts = np.tile([1, 20], 100)
+    for rows, weights in ((X, counts), (np.repeat(X, counts, axis=0), None)):
+        with pytest.raises(InvalidInputError, match="but for the rounding"):
+            smp.UnmixedProductMixture(2).fit(rows, sample_weight=weights)
+
+
+@pytest.mark.parametrize("size", [1e2, 1e6])
+def test_a_sample_far_out_does_not_decide_about_the_groups(size):
+    rng = np.random.default_rng(0)
+    labels = np.arange(200) % 2
+    X = (rng.normal(size=(200, 4)) + 2.5 * labels[:, None]) @ MIXING.T
+    X[0, 0] = size
+    model = smp.UnmixedProductMixture(2, random_state=0).fit(X)
+    assert smp.metrics.clustering_accuracy(labels, model.labels_) > 0.95
 
 
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")  # NumPy's are errors

@@ -91,12 +91,12 @@ class UnmixedProductMixture(FittedMixture):
 
     Notes
     -----
-    Three starts go on with free densities: of many mixtures with semi-tied covariances A D_r A', of Gaussian and of
+    Four starts go on with free densities: of many mixtures with semi-tied covariances A D_r A', of Gaussian and of
     Student distributions, with a prior by which no component is narrow for a few samples (Fraley and Raftery 2007), the
-    one whose clusters the likeliest agree on; the clusters of a product mixture; and the matrix of a semi-tied mixture
-    of more components than wanted. A pass of EM is an E-step, a quasi-Newton step of W and a Newton step of the
-    densities; penalties are chosen anew between rounds of passes. For few samples W is shrunk towards a diagonal
-    matrix.
+    one whose clusters the likeliest agree on; the clusters of a product mixture; the matrix of a semi-tied mixture of
+    more components than wanted; and independent components (Hyvarinen 1999). A pass of EM is an E-step, a quasi-Newton
+    step of W and a Newton step of the densities; penalties are chosen anew between rounds of passes. For few samples W
+    is shrunk towards a diagonal matrix.
 
     The likelihood alone does not choose the groups: a component of few samples may raise it, and a source with two
     peaks describes two groups as well as two components do, which are then free to follow something else. So the result
@@ -121,9 +121,10 @@ class UnmixedProductMixture(FittedMixture):
     ----------
     M. J. F. Gales, "Semi-tied covariance matrices for hidden Markov models", IEEE Transactions on Speech and Audio
     Processing 7, 1999. C. Fraley, A. E. Raftery, "Bayesian regularization for normal mixture estimation and model-based
-    clustering", Journal of Classification 24, 2007. X. Zhu, D. R. Hunter, "Clustering via finite nonparametric ICA
-    mixture models", Advances in Data Analysis and Classification 13, 2019. Q. H. Vuong, "Likelihood ratio tests for
-    model selection and non-nested hypotheses", Econometrica 57, 1989.
+    clustering", Journal of Classification 24, 2007. A. Hyvarinen, "Fast and robust fixed-point algorithms for
+    independent component analysis", IEEE Transactions on Neural Networks 10, 1999. X. Zhu, D. R. Hunter, "Clustering
+    via finite nonparametric ICA mixture models", Advances in Data Analysis and Classification 13, 2019. Q. H. Vuong,
+    "Likelihood ratio tests for model selection and non-nested hypotheses", Econometrica 57, 1989.
 
     Examples
     --------

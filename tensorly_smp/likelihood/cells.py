@@ -93,7 +93,7 @@ class Cells:
         return self.basis.n_cells * len(self.smooth)
 
     def of_shape(self, shape: str | None) -> Cells:
-        """The same cells for densities of a shape."""
+        """Make the same cells for densities of a shape."""
         return replace(self, basis=spline_basis(self.basis.n_basis, shape))
 
     def split(self, tables: np.ndarray) -> list[np.ndarray]:
@@ -465,8 +465,8 @@ def prior_counts(cells: Cells, overall: np.ndarray) -> np.ndarray:
     A value of a discrete variable that no sample has, as in a fold or a replicate, counts as if one sample had it.
     """
     found = np.where((overall == 0.0) & (np.arange(len(overall)) >= cells.first_value), 1.0, overall)
-    starts, sizes = cells.offsets[:-1], np.diff(cells.offsets)
+    sizes = np.diff(cells.offsets)
     # Alike in all cells where only samples of no weight have the variable.
-    totals = np.repeat(np.add.reduceat(found, starts), sizes)
+    totals = np.repeat(np.add.reduceat(found, cells.offsets[:-1]), sizes)
     shares = np.where(totals > 0, found / np.where(totals > 0, totals, 1.0), 1.0 / np.repeat(sizes, sizes))
     return PRIOR_SAMPLES * shares[:, None]

@@ -176,13 +176,13 @@ def _with_advice(dataset: xr.Dataset, wholes: Sequence[_Whole]) -> xr.Dataset:
     error = dataset["heldout_gap_error"].values
 
     def chosen(*some: str) -> str:
-        """The simplest that is as good as the best of some models; unmixed ones that are products come last."""
+        """The simplest that is as good as the best of some models."""
         numbers = [k for k, name in enumerate(names) if name in some and np.isfinite(gap[k])]
         best = min((gap[k] for k in numbers), default=0.0)
         good = [k for k in numbers if gap[k] - best <= error[k]]
         return names[min(good, key=lambda k: round(n_parameters[k]))] if good else ""
 
-    density = chosen(*names)
+    density = chosen(*names[:-1] if wholes[-1].is_free_product else names)
     # Without continuous variables both product models are the same.
     is_same = np.array_equal(wholes[0].fit.log_densities, wholes[1].fit.log_densities)
     group = chosen("product" if is_same else "log-concave", "product" if wholes[-1].is_free_product else "unmixed")

@@ -103,7 +103,6 @@ class SamplesToUnmix:
         _check_mixed(samples, mixed)
         _check_values(samples, counted, mixed)
         mixed, determined = _determined(samples, counted, mixed)
-        _check_rounded(samples, counted, mixed)
         if bounded := [samples.variables[n] for n in mixed if variables.support[n] != (None, None)]:
             raise InvalidInputError(
                 f"mixture has a support of {listed(bounded)}; expected none of variables that are mixed, since "
@@ -111,6 +110,7 @@ class SamplesToUnmix:
             )
         steps = {n: Observed.of(samples.values[:, n], weights).step for n in mixed}
         rows, counts = _in_one_order(samples.values, weights, any(steps.values()))
+        _check_rounded(samples, rows, counts, mixed)
         values = np.array(rows)
         # Not of the random state, so that fits with several are to the same samples, and their criteria compare.
         rng = np.random.default_rng(0)
@@ -216,16 +216,17 @@ def _rounding(
     return found
 
 
-def _check_rounded(samples: Samples, counted: np.ndarray, mixed: tuple[int, ...]) -> None:
+def _check_rounded(samples: Samples, rows: np.ndarray, weights: np.ndarray | None, mixed: tuple[int, ...]) -> None:
     """Refuse variables whose rounding alone keeps others from determining them, such as rounded percentages."""
-    values = counted[:, mixed]
-    spread = values.std(axis=0)
+    values = rows[:, mixed]
+    covariance = np.cov(values.T, aweights=weights, ddof=0)
+    spread = np.sqrt(np.diag(covariance))
     steps = [
         next((10.0**-n for n in DECIMALS if np.allclose(column, np.round(column, n), rtol=1e-12, atol=0.0)), 0.0)
         for column in values.T
     ]
     noise = np.array(steps) ** 2 / 12.0 / spread**2
-    lengths, directions = np.linalg.eigh(np.corrcoef(values.T))
+    lengths, directions = np.linalg.eigh(covariance / spread / spread[:, None])
     if lengths[0] <= MOST_ROUNDING * directions[:, 0] ** 2 @ noise:
         involved = [samples.variables[mixed[i]] for i in np.flatnonzero(np.abs(directions[:, 0]) > 0.1)]
         raise InvalidInputError(
@@ -332,7 +333,7 @@ def _fit_sources(
     discrete = dict(data.discrete)
     for n, coefficients in data.determined.items():
         matrix[n, mixed] = -coefficients
-        discrete[n] = np.average(data.rows @ matrix[n], weights=data.weights)[None]
+        discrete[n] = np.average(data.rows[:, n] - data.rows[:, mixed] @ coefficients, weights=data.weights)[None]
         sources[:, n] = discrete[n]
     searched = None
     # The fit of the sources merges equal rows, and chooses cells by some of very many.

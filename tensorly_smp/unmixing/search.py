@@ -1,4 +1,4 @@
-"""Search for an unmixing matrix: many Gaussian starts, three with smooth densities, the best to its end."""
+"""Search for an unmixing matrix: many Gaussian starts, some with smooth densities, the best to its end."""
 
 from __future__ import annotations
 
@@ -48,23 +48,18 @@ def coarse_clusters(samples: MixedSamples, rank: int, unmixing: np.ndarray) -> n
     return search(some, rank, 1, 0, 1, 0)[0][0].posterior
 
 
-def local_start(samples: MixedSamples, rank: int, rng: np.random.Generator) -> UnmixingCandidate:
-    """Matrix of a semi-tied Gaussian mixture of more components than wanted, and clusters of the product model there.
-
-    Several Gaussians describe every density that is none.
-    """
+def local_matrix(samples: MixedSamples, rank: int, rng: np.random.Generator) -> np.ndarray:
+    """Matrix (n, n) of a semi-tied Gaussian mixture of more components than wanted: several for every density."""
     n_local = int(samples.total_weight / (SAMPLES_PER_VARIABLE * samples.values.shape[1]))
     n_local = max(min(LOCAL_PER_COMPONENT * rank, n_local), rank + 1, 2)
-    unmixing = typical_mixture(samples, random_clusters(samples, n_local, N_LOCAL_SEEDS, rng), (GAUSSIAN,)).unmixing
-    return UnmixingCandidate(coarse_clusters(samples, rank, unmixing), "local covariances", unmixing=unmixing)
+    return typical_mixture(samples, random_clusters(samples, n_local, N_LOCAL_SEEDS, rng), (GAUSSIAN,)).unmixing
 
 
-def independent_start(samples: MixedSamples, rank: int) -> UnmixingCandidate:
-    """Independent components (FastICA), and clusters of the product model there."""
+def independent_matrix(samples: MixedSamples) -> np.ndarray:
+    """Matrix (n, n) to independent components, as if there were one component, by FastICA."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        unmixing = FastICA(whiten="unit-variance", random_state=0).fit(samples.values).components_
-    return UnmixingCandidate(coarse_clusters(samples, rank, unmixing), "independent components", unmixing=unmixing)
+        return np.asarray(FastICA(whiten="unit-variance", random_state=0).fit(samples.values).components_)
 
 
 def random_clusters(
@@ -187,8 +182,12 @@ def search_unmixing(
         return product, product, [kept, other]
     moved = screen(free, replace(kept, origin=f"{kept.origin}, moved"), goes_on=True)
     best = preferred(samples, kept, moved, CLEARLY)
-    starts = [kept, moved, other, screen(free, local_start(samples, rank, rng))]
-    starts.append(screen(free, independent_start(samples, rank)))
+    starts = [kept, moved, other]
+    matrices = {"local covariances": local_matrix(samples, rank, rng)}
+    matrices["independent components"] = independent_matrix(samples)
+    for name, each in matrices.items():
+        started = UnmixingCandidate(coarse_clusters(samples, rank, each), name, unmixing=each)
+        starts.append(screen(free, started))
     likeliest = max(starts[2:], key=lambda each: each.rounded)
     if best is moved and preferred(samples, best, likeliest, CLEARLY_OTHER) is best:
         best = finish(free, moved)

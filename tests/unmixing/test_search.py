@@ -8,8 +8,9 @@ import pytest
 import tensorly_smp as smp
 from tensorly_smp.unmixing.passes import MixedSamples, UnmixingCandidate, follow
 from tensorly_smp.unmixing.search import (
+    independent_matrix,
     lead_of_product,
-    local_start,
+    local_matrix,
     preferred,
     random_clusters,
     search_unmixing,
@@ -51,13 +52,18 @@ def test_starts_are_likely_mixtures(samples):
     each = [typical_mixture(samples, {name: start}, (GAUSSIAN,)) for name, start in clusters.items()]
     # The likeliest third of twelve agrees on it; it is none of the rare and unlikely ones.
     assert tied.criterion > np.median([one.criterion for one in each]) - 0.1
-    local = local_start(samples, 2, rng)
-    for each in (tied, local):
-        np.testing.assert_allclose(each.posterior.sum(axis=1), 1.0)
-        assert np.isfinite(np.linalg.slogdet(each.unmixing)[1])
+    np.testing.assert_allclose(tied.posterior.sum(axis=1), 1.0)
+    assert np.isfinite(np.linalg.slogdet(tied.unmixing)[1])
     # Local covariances see the matrix, though these sources are no Gaussians.
-    product = np.abs(local.unmixing @ (MIXING / X.std(axis=0)[:, None]))
+    product = np.abs(local_matrix(samples, 2, rng) @ (MIXING / X.std(axis=0)[:, None]))
     assert (np.sort(product / product.max(axis=1, keepdims=True), axis=1)[:, 1] < 0.5).all()
+
+
+def test_independent_components_are_the_sources_of_one_component():
+    values = np.random.default_rng(0).uniform(-1.0, 1.0, (2000, 3)) @ MIXING.T
+    samples = MixedSamples(values - values.mean(axis=0), np.ones(2000), np.empty((2000, 0)), ())
+    product = np.abs(independent_matrix(samples) @ MIXING)
+    assert (np.sort(product / product.max(axis=1, keepdims=True), axis=1)[:, 1] < 0.2).all()
 
 
 @pytest.mark.parametrize("n_samples", [60, 400], ids=["Schwarz", "Akaike"])
