@@ -365,9 +365,8 @@ def checked_sample_weight(sample_weight: Any, n_samples: int) -> np.ndarray | No
         raise InvalidInputError(f"sample_weight has shape {weights.shape}; expected ({n_samples},).")
     with np.errstate(over="ignore", invalid="ignore"):
         total = weights.sum()
-        is_finite = np.isfinite(total * total)
-    if not (weights >= 0).all() or not is_finite or total == 0:
-        raise InvalidInputError("sample_weight must be finite (its sum squared too), non-negative and not all zero.")
+    if not (weights >= 0).all() or not 0 < total < np.inf:
+        raise InvalidInputError("sample_weight must be finite (its sum too), non-negative and not all zero.")
     return weights
 
 

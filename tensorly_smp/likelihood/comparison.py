@@ -174,8 +174,9 @@ def adjusted_rand(table: np.ndarray) -> float:
     1.0
     """
     counts = np.asarray(table, dtype=float)
+    size = max(float(counts.sum()), 1.0)  # whose square may be beyond all floats
     together, of_rows, of_columns, every = (
-        float((n * np.maximum(n - 1.0, 0.0) / 2.0).sum())
+        float((n / size * (np.maximum(n - 1.0, 0.0) / size)).sum())
         for n in (counts, counts.sum(axis=1), counts.sum(axis=0), counts.sum())
     )
     by_chance = of_rows * of_columns / every if every else 0.0

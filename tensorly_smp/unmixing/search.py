@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from sklearn.decomposition import FastICA
-from sklearn.exceptions import ConvergenceWarning
 
 from tensorly_smp.likelihood.comparison import adjusted_rand, contingency, deviation_of_difference
 from tensorly_smp.search.coarse import SearchSamples
@@ -20,11 +17,13 @@ from tensorly_smp.unmixing.starts import GAUSSIAN, inverse_root, student_mixture
 LOCAL_PER_COMPONENT, SAMPLES_PER_VARIABLE = 8, 6
 #: Passes of Gaussian and Student mixtures, first those of all, then those of the likeliest third; the change per
 #: sample, in nats, below which they have converged.
-FIRST_PASSES, GAUSSIAN_PASSES, GAUSSIAN_TOL = 6, 14, 1e-3
+FIRST_PASSES, GAUSSIAN_PASSES, GAUSSIAN_TOL = 6, 40, 1e-3
 #: Random seeds, from which a mixture of Gaussians and one of Student distributions start; seeds of the local ones;
 #: degrees of freedom of Student distributions; ranges between the quartiles beyond which a value is as far from the
 #: median as that.
-N_SEEDS, N_LOCAL_SEEDS, HEAVY, FAR = 12, 2, 5.0, 10.0
+N_SEEDS, N_LOCAL_SEEDS, HEAVY, FAR = 12, 4, 5.0, 10.0
+#: Passes of FastICA, and the change of a direction below which it has converged.
+ICA_PASSES, ICA_TOL = 200, 1e-5
 #: Nats per sample by which a mixture is below the likeliest if its clusters count e times less.
 COMPARABLE = 0.1
 #: Passes by which starts with smooth densities are compared. A product mixture is the result if it is ahead of what
@@ -56,10 +55,34 @@ def local_matrix(samples: MixedSamples, rank: int, rng: np.random.Generator) -> 
 
 
 def independent_matrix(samples: MixedSamples) -> np.ndarray:
-    """Matrix (n, n) to independent components, as if there were one component, by FastICA."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return np.asarray(FastICA(whiten="unit-variance", random_state=0).fit(samples.values).components_)
+    """Matrix (n, n) to independent components, as if there were one component (symmetric FastICA, tanh).
+
+    scikit-learn's takes no weights, and warns whatever its thread.
+
+    References
+    ----------
+    A. Hyvarinen, "Fast and robust fixed-point algorithms for independent component analysis", IEEE Transactions on
+    Neural Networks 10, 1999.
+    """
+    whitener = whitener_of(samples)
+    whitened = samples.values @ whitener
+    shares = (samples.weights / samples.total_weight)[:, None]
+    turned = np.eye(len(whitener))
+    for _ in range(ICA_PASSES):
+        bent = np.tanh(whitened @ turned.T)
+        slopes = (shares * (1.0 - bent**2)).sum(axis=0)
+        left, _, right = np.linalg.svd((bent * shares).T @ whitened - slopes[:, None] * turned)
+        before = turned
+        turned = left @ right  # the nearest orthogonal matrix
+        if np.abs(np.abs((turned * before).sum(axis=1)) - 1.0).max() < ICA_TOL:
+            break
+    return np.asarray(turned @ whitener)
+
+
+def whitener_of(samples: MixedSamples) -> np.ndarray:
+    """Symmetric matrix (n, n) to uncorrelated variables of unit variance."""
+    one = np.ones((len(samples.weights), 1))
+    return inverse_root(within_covariance(samples.values, one, samples.weights))
 
 
 def random_clusters(
@@ -70,9 +93,7 @@ def random_clusters(
     Near as the variables are, and whitened, in turn.
     """
     weights = samples.weights
-    one = np.ones((len(weights), 1))
-    whitener = inverse_root(within_covariance(samples.values, one, weights))
-    spaces = samples.values, samples.values @ whitener
+    spaces = samples.values, samples.values @ whitener_of(samples)
     has_few = bool((weights > 0).sum() < n_clusters)
     found = {}
     for k in range(n_seeds):

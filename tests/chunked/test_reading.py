@@ -169,8 +169,7 @@ def test_unusable_samples_are_refused(what):
         (np.zeros(10), "not all zero"),
         (np.full(10, np.nan), "finite"),
         (da.ones((10, 1)), "shape"),
-        (np.full(10, 1e308), "its sum squared too"),
-        (np.full(10, 1e154), "its sum squared too"),
+        (np.full(10, 1e308), "its sum too"),
     ],
 )
 def test_unusable_weights_are_refused(weights, words):
