@@ -125,8 +125,11 @@ def typical_mixture(
     low, median, high = np.quantile(samples.values, (0.25, 0.5, 0.75), axis=0)
     farthest = np.where(high > low, FAR * (high - low), np.inf)
     values = np.clip(samples.values, median - farthest, median + farthest)
+    values = values - samples.weights @ values / samples.total_weight
+    scale = np.sqrt(samples.weights @ values**2 / samples.total_weight)
+    scale = np.where(scale > 0.0, scale, 1.0)
     for n_passes in (FIRST_PASSES, GAUSSIAN_PASSES):
-        ends = student_mixtures(values, samples.weights, posteriors, freedom, n_passes, GAUSSIAN_TOL)
+        ends = student_mixtures(values / scale, samples.weights, posteriors, freedom, n_passes, GAUSSIAN_TOL)
         # Rounded: of mixtures that reach the same, the first is likeliest in whatever order sums are.
         order = np.argsort(-ends[0].round(9), kind="stable")[: max(1, len(names) // 3)]
         criteria, posteriors, matrices = (each[order] for each in ends)
@@ -137,7 +140,7 @@ def typical_mixture(
     agreement = np.array([[adjusted_rand(table) for table in row] for row in tables])
     k = int((agreement @ np.exp((criteria - criteria[0]) / COMPARABLE)).round(9).argmax())
     criterion = criteria[k] * samples.total_weight
-    return UnmixingCandidate(posteriors[k], names[k], unmixing=matrices[k], criterion=criterion)
+    return UnmixingCandidate(posteriors[k], names[k], unmixing=matrices[k] / scale, criterion=criterion)
 
 
 def search_unmixing(
