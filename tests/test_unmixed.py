@@ -435,7 +435,9 @@ def test_rounding_that_hides_a_copy_is_seen_in_rows_and_in_counts():
     X = np.column_stack([ages, ages, rng.normal(size=200), rng.normal(size=200)])
     X[::2, 1] += rng.integers(-3, 4, 100)
     counts = np.tile([1, 20], 100)
-    for rows, weights in ((X, counts), (np.repeat(X, counts, axis=0), None)):
+    # A row of no weight, which is not rounded; weights that are no counts stay at their rows.
+    nobody = np.vstack([X, [0.25, 0.5, 0.0, 0.0]]), np.append(1.5 * counts, 0.0)
+    for rows, weights in ((X, counts), (np.repeat(X, counts, axis=0), None), nobody):
         with pytest.raises(InvalidInputError, match="but for the rounding"):
             smp.UnmixedProductMixture(2).fit(rows, sample_weight=weights)
 

@@ -218,8 +218,9 @@ def _rounding(
 
 def _check_rounded(samples: Samples, rows: np.ndarray, weights: np.ndarray | None, mixed: tuple[int, ...]) -> None:
     """Refuse variables whose rounding alone keeps others from determining them, such as rounded percentages."""
-    values = rows[:, mixed]
-    covariance = np.cov(values.T, aweights=weights, ddof=0)
+    counted = slice(None) if weights is None else weights > 0
+    values = rows[counted][:, mixed]
+    covariance = np.cov(values.T, aweights=None if weights is None else weights[counted], ddof=0)
     spread = np.sqrt(np.diag(covariance))
     steps = [
         next((10.0**-n for n in DECIMALS if np.allclose(column, np.round(column, n), rtol=1e-12, atol=0.0)), 0.0)
