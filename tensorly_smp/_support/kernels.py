@@ -22,8 +22,8 @@ from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import CompiledKernelWarning
 
 #: Cells x densities from which kernels pay. To import Numba and to load them from its cache takes .4 s, once in a
-#: process (10 s at their very first use, when they are compiled); a fit of some hundred samples takes two thirds of the
-#: time of plain code from then on.
+#: process (10 to 20 s at their very first use, when they are compiled); a fit of some hundred samples takes two thirds
+#: of the time of plain code from then on.
 LEAST_WORK = 1_000.0
 
 

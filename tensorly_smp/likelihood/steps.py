@@ -24,7 +24,13 @@ from tensorly_smp._support.parallel import OnePart, Parts, add_up
 from tensorly_smp.codes.encoding import PackedIndicators, compiled_products
 from tensorly_smp.likelihood.cells import Cells, prior_counts
 from tensorly_smp.samples.values import effective_weights
-from tensorly_smp.splines.log_spline import PENALTIES, choose_penalties, effective_parameters, fit_log_splines
+from tensorly_smp.splines.log_spline import (
+    FEW_PENALTIES,
+    PENALTIES,
+    choose_penalties,
+    effective_parameters,
+    fit_log_splines,
+)
 
 #: Samples at a time: intermediate arrays stay in the processor's cache, and small however many samples there are.
 _BLOCK = 16384
@@ -557,13 +563,13 @@ class CellSamples:
         """Penalties for the counts of an E-step, not per sample, and the mixture with them.
 
         Given penalties and their mixture, the next ones on either side are compared, from its densities on; otherwise
-        all of `PENALTIES`, or every other one.
+        all of `PENALTIES`, or `FEW_PENALTIES`.
         """
         if not self.cells.smooth:
             return np.empty(0), self.mixture_of(expected, np.empty((self.cells.basis.n_basis, 0)))
         shares, totals = self.shares(expected.counts)
         are_few = totals.mean() < FEW_SAMPLES
-        candidates = PENALTIES[::2] if are_few else PENALTIES
+        candidates = FEW_PENALTIES if are_few else PENALTIES
         start = None
         if warm_start is not None:
             times = 100.0 if are_few else 10.0

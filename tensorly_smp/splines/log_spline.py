@@ -271,7 +271,7 @@ def _chunks(columns: np.ndarray) -> list[np.ndarray]:
 #: Penalties rho that are compared; powers of ten, because a factor of ten between two is about as far as the criteria
 #: tell apart.
 PENALTIES = 10.0 ** np.arange(-7, 6)
-#: Every other one, where it is cells that are compared.
+#: Every other one, where it is cells that are compared, or samples are few.
 FEW_PENALTIES = PENALTIES[::2]
 #: Effective number of parameters of a cubic term of the logarithm at the largest penalty that is tried: a larger one
 #: would change nothing, and lose digits.

@@ -128,8 +128,9 @@ def typical_mixture(
     values = values - samples.weights @ values / samples.total_weight
     scale = np.sqrt(samples.weights @ values**2 / samples.total_weight)
     scale = np.where(scale > 0.0, scale, 1.0)
+    values = values / scale
     for n_passes in (FIRST_PASSES, GAUSSIAN_PASSES):
-        ends = student_mixtures(values / scale, samples.weights, posteriors, freedom, n_passes, GAUSSIAN_TOL)
+        ends = student_mixtures(values, samples.weights, posteriors, freedom, n_passes, GAUSSIAN_TOL)
         # Rounded: of mixtures that reach the same, the first is likeliest in whatever order sums are.
         order = np.argsort(-ends[0].round(9), kind="stable")[: max(1, len(names) // 3)]
         criteria, posteriors, matrices = (each[order] for each in ends)
